@@ -295,13 +295,13 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         x = check_float32("x", x, of_pass.x_shape)
         layers, batch, units = of_pass.state_shape
         h = check_float32("h", h, (layers, of_pass.steps + 1, batch, units))
-        lengths = check_lengths(of_pass, lengths)
+        steps = check_lengths(of_pass, lengths)
         sent = check_sent(of_pass, sent)
         self._skipped, self._shared = self._check_skipped(of_pass, skipped_cells), None
         self._generation += 1
         self._stage = "loaded"
-        self._load_intermediates(x, h, streams, lengths, sent)
-        self._lengths = lengths
+        self._load_intermediates(x, h, streams, steps, sent)
+        self._lengths = steps
         self._stage = "forward"
 
     @exclusive
@@ -435,7 +435,8 @@ class Session(SessionHooks, BothPasses[InputGradients]):
             raise ValueError(f"compensation must be finite and above 0, got {compensation}")
         scale = np.float32(compensation * clip_scale(self._norm() * compensation, clip))
         self._stage = "new"  # if the device fails below, some weights are new and some are old
-        self._update(UpdateRule(learning_rate, momentum, weight_decay, scale))
+        factors = np.float32(learning_rate), np.float32(momentum), np.float32(weight_decay)
+        self._update(UpdateRule(*factors, scale))
         self._stage = "updated"
 
     @exclusive

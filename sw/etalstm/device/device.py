@@ -40,11 +40,15 @@ class Device(ABC):
     """
 
     plans_steps = True
-    memory_bytes: int | None = None
 
     def __init__(self, name: str, preset: str, access: Access | None = None):
         self.name, self.preset = name, preset
         self.access = access or Access(f"device {name}")
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Bytes of the device's own memory; None if it uses the host's."""
+        return None
 
     @exclusive
     def create(self, shape: TrainingShape) -> Session:

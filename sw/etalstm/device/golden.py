@@ -69,7 +69,9 @@ class GoldenSession(Session):
         products = len(self.shape.network.declared.products)
 
         def whole(layer, result):
-            for number, product in enumerate(result.products if self.when_whole else (), layer * products):
+            if self.when_whole is None:
+                return
+            for number, product in enumerate(result.products, layer * products):
                 self.when_whole(number, _gradients_of(product))
 
         self._results = network_backward(

@@ -9,6 +9,7 @@ from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.network.shape import LayerGradients, LayerParameters
+from etalstm.network.shared_tokens import SharedTokens
 from etalstm.network.storage import Usage
 from etalstm.network.update_rule import UpdateRule, contribution_norms
 
@@ -27,6 +28,7 @@ class SessionHooks(ABC):
     """
 
     when_whole: Callable[[int, LayerGradients], None] | None = None
+    _shared: SharedTokens | None  # the tokens that the last forward pass shares
 
     @staticmethod
     def _host_words(shape: TrainingShape) -> int:
@@ -93,7 +95,7 @@ class SessionHooks(ABC):
 
     def _shared_scalars(self) -> int:
         """Count the scalars that the forward pass has broadcast for x where it shared tokens."""
-        return self._shared.scalars
+        return self._shared.scalars if self._shared else 0
 
     def _contributions(self) -> np.ndarray:
         """Measure the cells; only where :attr:`reduces`."""

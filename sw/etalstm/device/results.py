@@ -6,6 +6,7 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class InputGradients:
         2-norm of the gradient of all weights and biases before clipping; :class:`DivergedError` if it is not finite.
     """
 
-    def __init__(self, read: Callable[[str], object]):
+    def __init__(self, read: Callable[[str], Any]):
         self._read = read
 
     @cached_property

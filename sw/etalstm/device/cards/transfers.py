@@ -148,9 +148,13 @@ class Transfers:
         """Take back the chunks that no thread has begun."""
         while True:
             try:
-                left.pop(self._todo.get_nowait().address, None)
+                chunk = self._todo.get_nowait()
             except queue.Empty:
                 return
+            if chunk is None:  # it tells a thread to end, and is the last one
+                self._todo.put(None)
+                return
+            left.pop(chunk.address, None)
 
     def _work(self, name: str, node: Node) -> None:
         while (chunk := self._todo.get()) is not None:
@@ -163,7 +167,7 @@ class Transfers:
 
     def _move(self, name: str, node: Node, chunk: Chunk) -> None:
         """Move a chunk, in as many calls as the node wants."""
-        view, moved = memoryview(chunk.data), 0
+        view, moved = chunk.data.data, 0
         while moved < len(view):
             address = chunk.address + moved
             place = f"{name}: {self._verb} {len(view) - moved} bytes at address {address:#x}"

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -97,9 +98,9 @@ class XdmaTransport(Transport):
                 ]
                 for direction in ("h2c", "c2h")
             }
-            limits = {"timeout_seconds": timeout_seconds, "chunk_bytes": chunk_bytes}
-            self._writes = Transfers(channels["h2c"], "writing", lambda node, *where: node.write(*where), **limits)
-            self._reads = Transfers(channels["c2h"], "reading", lambda node, *where: node.read(*where), **limits)
+            limited = partial(Transfers, timeout_seconds=timeout_seconds, chunk_bytes=chunk_bytes)
+            self._writes = limited(channels["h2c"], "writing", lambda node, *where: node.write(*where))
+            self._reads = limited(channels["c2h"], "reading", lambda node, *where: node.read(*where))
         except BaseException:
             self._close_nodes()
             raise

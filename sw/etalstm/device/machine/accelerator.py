@@ -130,7 +130,7 @@ class Accelerator:
             raise ValueError(f"groups must be one of {counts}, got {count}")
         self._groups = count
 
-    def set_parameter(self, number: int, value: float) -> None:
+    def set_parameter(self, number: int, value: float | np.float32) -> None:
         """Set an operand of vector instructions, rounded to float32, for the programs that start from now on.
 
         Raises

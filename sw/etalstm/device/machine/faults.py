@@ -122,7 +122,7 @@ def program_error(status: int, engine: int, instruction: int, words: Callable[[i
         return DeviceError(f"the machine stopped with status {status}, which has no meaning")
     status = Status(status)
     kind, name = _ERRORS[status], Engine(engine).name if engine in set(Engine) else "SEQUENCER"
-    reason = kind.__doc__.rstrip(".").splitlines()[0]
+    reason = (kind.__doc__ or kind.__name__).rstrip(".").splitlines()[0]
     if status in (Status.ABORTED, Status.TRUNCATED):
         return kind(f"{status.name}: {reason}", status, name, instruction)
     place = _place(engine, instruction, words, length)
@@ -132,6 +132,7 @@ def program_error(status: int, engine: int, instruction: int, words: Callable[[i
 def _place(engine: int, count: int, words, length: int) -> str:
     """Name the instruction that an engine was at: its number in the program, its text, the turns of loops around it."""
     program = [word for first in range(0, length, _CHUNK) for word in words(first, min(_CHUNK, length - first))]
+    found: tuple[int, tuple[int, ...]] | None
     if engine not in set(Engine):
         found = (count, ()) if count < length else None
     else:

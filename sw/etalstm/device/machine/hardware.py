@@ -126,6 +126,6 @@ def words_of(division: Parts, tokens: np.ndarray) -> tuple[int, Words]:
     """Count the distinct tokens of a batch, and the tokens of the parts that have most; -1 is padding."""
     parts = [division.sequences(part) for part in range(division.count)]
     of_parts = [np.where(sequences < 0, -1, tokens[:, sequences]) for sequences in parts]
-    places = max(np.count_nonzero(part >= 0) for part in of_parts)
+    places = max(int(np.count_nonzero(part >= 0)) for part in of_parts)
     distinct = max(len(np.unique(part[part >= 0])) for part in of_parts)
     return len(np.unique(tokens[tokens >= 0])), Words(places, distinct)

@@ -18,15 +18,15 @@ from etalstm.network.storage import DENSE_TENSORS, Usage
 
 
 def shape_of_part(shape: TrainingShape, parts: Parts) -> TrainingShape:
-    """Give the shape of a session that works on one part; empty places are padding."""
+    """Give the shape of a session that works on one part; where the batch has too few sequences there is padding."""
     masked = shape.masked or not parts.full
     return replace(shape.with_execution(slices=parts.slices_of_part), batch=parts.places, masked=masked)
 
 
 def usage_of_batch(shape: TrainingShape, parts: Parts, usages: list[list[Usage]]) -> list[Usage]:
-    """Give by layer what the whole batch has kept and computed, of what each part has: `usages` by part and layer.
+    """Sum the parts' usages, layer by layer. `usages` has a list for each part, with an entry for each layer.
 
-    Cells are counted once, empty places not at all.
+    Every cell is counted once. Sequences that only fill a part up are not counted.
     """
 
     def of_batch(number: int, usage: Usage) -> Usage:
@@ -40,9 +40,9 @@ def usage_of_batch(shape: TrainingShape, parts: Parts, usages: list[list[Usage]]
 
 
 def join_factors(parts: Parts, factors: list[list[tuple]]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Give the factors of each layer's dW of the whole batch, of those of each part: `factors` by part and layer.
+    """Join the parts' factors of dW, layer by layer. `factors` has a list for each part, with an entry for each layer.
 
-    What is measured of them must be measured of the whole batch: NumPy's sums depend on the arrays' shape.
+    Whoever measures the factors measures the joined ones: NumPy's sums depend on the arrays' shape.
     """
     layers = zip(*factors, strict=True)
     return [tuple(parts.join(factor, 1) for factor in zip(*of_parts, strict=True)) for of_parts in layers]
@@ -111,7 +111,7 @@ class PartedSession(Session):
             self._run(part)
 
     def _bring(self, part: int) -> Outputs | None:
-        """Have the forward pass of a part in the memory."""
+        """Run the forward pass of a part, or load its intermediates, so that the memory holds them."""
         if self._sealed is None:
             self._inner._shared = self._shared_by(part)
             return self._inner._forward(*self._inputs[part])
@@ -142,7 +142,7 @@ class PartedSession(Session):
         self._tell_whole()
 
     def _gradients_of_part(self, part: int) -> None:
-        """Have the gradients of a part in the memory."""
+        """Run the backward pass of a part, so that the memory holds its gradients."""
         if part != self._present:
             self._run(part)
         self._inner._backward(*self._of(part, *self._arriving), self._delta_threshold)
@@ -150,7 +150,7 @@ class PartedSession(Session):
         self._note()
 
     def _read(self) -> dict:
-        """Read what the next part's passes will overwrite."""
+        """Read the results that the next part's passes will overwrite."""
         inner, states = self._inner, self._inner._initial_state_gradients()
         found = {"dx": inner._dx(), "dh0": states[0], "dc0": states[1], "usage": inner._usage()}
         return found | ({"shared_scalars": inner._shared_scalars()} if self._shared else {})
@@ -181,7 +181,7 @@ class PartedSession(Session):
         return usage_of_batch(self.shape, self._parts, self._read_of_all("usage"))
 
     def _factors(self):
-        """Go through all parts again; the gradients of the whole batch are put aside meanwhile."""
+        """Run all parts again. The gradients of the whole batch are put aside meanwhile."""
         self._inner.accumulate("keep 0")
         self._note()
         factors = []
@@ -202,7 +202,7 @@ class PartedSession(Session):
         return self._inner._memory() | {"host": self._moved_so_far(), "parts": self._parts.count}
 
     def _moved_so_far(self) -> dict[str, dict[str, int]]:
-        """Add what the host moves for the present part to what it moved for those before."""
+        """Add the words that the host moves for the present part to those of the parts before."""
         present = self._inner.windows.moved
         return {way: dict(Counter(kinds) + Counter(present[way])) for way, kinds in self._moved.items()}
 
@@ -211,7 +211,7 @@ class PartedSession(Session):
         return range(self._parts.count)
 
     def _of(self, part: int, *arrays: tuple[np.ndarray, int]) -> list[np.ndarray]:
-        """Give a part of arrays of the whole batch, each with its axis."""
+        """Take one part out of arrays of the whole batch. Each array comes with the axis of its sequences."""
         return [self._parts.take(array, part, axis) for array, axis in arrays]
 
     def _joined(self, arrays: list[np.ndarray], axis: int) -> np.ndarray:
@@ -228,7 +228,7 @@ class PartedSession(Session):
         self._inner.windows.count_anew()
 
     def _run(self, part: int):
-        """Have a part's forward pass in the memory."""
+        """Begin a part: the memory holds its forward pass afterwards."""
         self._present, self._moved = None, self._moved_so_far()  # a part's forward pass begins to count anew
         result = self._bring(part)
         self._present = part
@@ -236,7 +236,7 @@ class PartedSession(Session):
         return result
 
     def _note(self) -> None:
-        """Add what programs have counted; the accumulation belongs to the backward pass."""
+        """Add up the programs' counts. Accumulation counts as a part of the backward pass."""
         for name, counts in self._inner.take_counts().items():
             name = name if name in ("forward", "update") else "backward"
             self._counts[name] = add_counts([self._counts[name], counts]) if name in self._counts else counts

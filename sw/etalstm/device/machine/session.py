@@ -1,9 +1,10 @@
 """Sessions on a machine: what the host's arrays are in its memory, and which program runs when."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 
 import numpy as np
 
@@ -93,21 +94,31 @@ class HardwareSession(Session):
         self._wasteful = False
         self._program_room: dict[str, int] = {}  # what programs are given at least
         self._from_host: tuple | None = None  # what the host gave in place of a forward pass
-        self._map = self.windows = None
         self._scrubber = Scrubber()
-        self._adopt(self._planned(self.shape))
+        plan = self._planned(self.shape)
+        self._enter(plan, place(plan, self))
 
     def _planned(self, shape: TrainingShape) -> Plan:
         return plan_session(self._accelerator, shape, self._room, program_room=self._program_room, parts=self._parts)
 
     def _adopt(self, plan: Plan) -> None:
-        """Go over to a plan; weights and velocities come along."""
+        """Go over to another plan; weights and velocities come along."""
         self._programs.leave()
         placement = self._place(plan, self)
-        old = self._map.memory.arrays.values() if self._map else ()
+        old = self._map.memory.arrays.values()
         moved = {a.name: self.windows.read(a) for a in old if a.kind in SURVIVING and not a.raw}
+        self._enter(plan, placement, moved, self.windows)
+
+    def _enter(
+        self,
+        plan: Plan,
+        placement: Placement,
+        moved: Mapping[str, np.ndarray] = MappingProxyType({}),
+        before: Windows | None = None,
+    ) -> None:
+        """Use a plan from now on; `moved` are the arrays that come from the windows `before`, all others are zeros."""
         self.plan, self.placement, self._map = plan, placement, plan.map
-        self.windows = Windows(self._accelerator.transport, plan.map.memory, placement, self.windows)
+        self.windows = Windows(self._accelerator.transport, plan.map.memory, placement, before)
         self._programs.adopt(plan, placement.programs)
         self._wasteful = False
         for name, array in plan.map.memory.arrays.items():
@@ -144,7 +155,11 @@ class HardwareSession(Session):
 
     def _read_matrices(self, of: Callable[[LayerArrays], tuple[Array, Array]]) -> list[LayerParameters]:
         products = self._map.products
-        return [LayerParameters(*map(self.windows.read, of(each)), each.tiling.gates) for each in products]
+        found = []
+        for each in products:
+            weights, bias = map(self.windows.read, of(each))
+            found.append(LayerParameters(weights, bias, each.tiling.gates))
+        return found
 
     def _forward(self, x, lengths, h0, c0):
         self._counts, self._inputs = {}, (x.copy(), lengths, h0.copy(), c0.copy())
@@ -301,8 +316,9 @@ class HardwareSession(Session):
 
         Each layer's are given once, even if the pass is run again.
         """
-        whole = sorted((number for number in self._untold if number > layer), reverse=True)
-        for number in whole if self.when_whole else ():
+        if self.when_whole is None:
+            return
+        for number in sorted((number for number in self._untold if number > layer), reverse=True):
             self._untold.remove(number)
             products = self._map.layers[number].products
             for place, arrays in enumerate(products, number * len(products)):
@@ -404,7 +420,8 @@ class HardwareSession(Session):
 
     def _run_pass(self, name: str, count: int, numbers: Iterable[int], meanwhile: Callable[[int], None]) -> None:
         """Run the programs of a pass, and do what the host has to do while each of them runs."""
-        counts, self._uses = [], defaultdict(list)
+        counts = []
+        self._uses: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)  # by log: vectors used, and at worst
         for number in numbers:
             counts.append(self._run(f"{name} {number}" if count > 1 else name, partial(meanwhile, number)))
         self._counts[name] = add_counts(counts)

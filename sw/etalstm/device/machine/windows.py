@@ -29,13 +29,11 @@ class Windows:
 
     def __init__(self, transport: Transport, memory: MemoryMap, placement: Placement, before: "Windows | None" = None):
         self._transport, self._memory, self._placement = transport, memory, placement
-        self.count_anew()
-        if before:
-            self.moved = before.moved
+        self.moved: dict[str, dict[str, int]] = before.moved if before else {"read": {}, "written": {}}
 
     def count_anew(self) -> None:
         """Forget what has been moved so far."""
-        self.moved: dict[str, dict[str, int]] = {"read": {}, "written": {}}
+        self.moved = {"read": {}, "written": {}}
 
     def write(self, array: Array, values: np.ndarray) -> None:
         """Write an array of the host, float32, of ``array.shape``."""

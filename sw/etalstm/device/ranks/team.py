@@ -30,7 +30,8 @@ class Team:
 
     def __init__(self, world: World):
         self._world, self.own, self.size, self.losses = world, Worker(world), world.size, world.losses
-        self._numbers, self._unused = count(), []
+        self._numbers = count()
+        self._unused: list[int] = []
 
     def new_number(self) -> int:
         """Give a number for a device or a session."""

@@ -134,10 +134,10 @@ def _sums_in_groups(bench: Bench, count: int) -> list[Finding]:
 
 def _sum_of_products(start: np.ndarray | None, weights: np.ndarray, scalars: np.ndarray) -> np.ndarray:
     """Add rows of weights, each times its scalar, in order; without a start, to the first of them."""
-    total = start
-    for row, scalar in zip(weights, scalars, strict=True):
-        term = multiply(row, scalar)
-        total = term if total is None else add(total, term)
+    terms = map(multiply, weights, scalars)
+    total = next(terms) if start is None else start
+    for term in terms:
+        total = add(total, term)
     return total
 
 

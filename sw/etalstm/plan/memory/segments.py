@@ -1,8 +1,9 @@
-"""Segments: runs of cells, in the order of the forward pass, that keep what they keep in one region of memory.
+"""A segment: consecutive cells, in the order of the forward pass, whose intermediates share one memory region.
 
-Without a memory budget there is one. With one that is too small there are more, each a program of its own for either
-pass, and two regions that take turns: while a segment's cells run, what the one before it kept goes to the host, or
-what the next one needs comes back.
+Without a memory budget all cells are one segment. With a budget that is too small for that there are several segments.
+Each has a program of its own for either pass. Two regions take turns: while the cells of a segment run, the other
+region's intermediates move. In the forward pass those of the segment before go to the host. In the backward pass those
+of the next segment come back.
 """
 
 from dataclasses import dataclass
@@ -40,16 +41,16 @@ def cut(needs: list[int], steps: int, room: int) -> list[Segment]:
     Parameters
     ----------
     needs : list of int
-        What a cell of each layer keeps, above 0.
+        Vectors that a cell of each layer stores, above 0.
     steps : int
         Cells of a layer.
     room : int
-        What a segment may keep.
+        Vectors that a segment may store.
 
     Raises
     ------
     PlanError
-        If it has no room for one cell.
+        If a segment has no room for one cell.
     """
     if max(needs) > room:
         raise PlanError(f"a segment has room for {room} vectors, one cell keeps {max(needs)}")

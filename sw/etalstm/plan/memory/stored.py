@@ -39,18 +39,19 @@ class Gates:
 
 @dataclass(frozen=True)
 class Held:
-    """What a segment keeps for the backward pass, and where: the gates of dense cells, then streams.
+    """Addresses of one segment's intermediates: the gates of its dense cells, then its streams.
 
-    The δ that its backward pass makes is kept until the weights' gradient of its layers is done, so it takes no turns.
+    The backward pass of a segment stores δ. That stays until the weights' gradient of the layers is done, so logs of δ
+    take no turns.
 
     Members
     -------
     segment : Segment
     region : Array
-        The memory it has; segments take turns.
+        The memory of its intermediates; segments take turns in it.
     dense : dict from a dense layer's number to the place of its cells' gates in the region
     log : Log or None
-        Where streams of local gradients go; None if all cells are dense.
+        Of the streams of local gradients; None if all cells are dense.
     deltas : dict from a compressed layer's number to the log of its streams of δ
     """
 
@@ -67,7 +68,7 @@ class Held:
 
 
 class Kept:
-    """Allocates what segments keep.
+    """Allocates the memory of all segments' intermediates.
 
     Parameters
     ----------
@@ -110,11 +111,11 @@ class Kept:
         self._starts, self._holders = [piece[:2] for piece in pieces], [piece[2] for piece in pieces]
 
     def holder(self, layer: int, step: int) -> Held:
-        """Tell where a cell keeps what it keeps."""
+        """Give the addresses of the segment that a cell belongs to."""
         return self._holders[bisect(self._starts, (layer, step)) - 1]
 
     def needs(self) -> list[int]:
-        """Vectors that a cell of each layer is given for what it keeps."""
+        """Give the vectors of memory for a cell's intermediates, by layer."""
         share = self._share(LOCAL_GRADIENTS)
         return [
             math.ceil(share * self._stream_vectors(layer)) if layer.storage.compressed else _gates_vectors(layer)
