@@ -1,9 +1,10 @@
 """What a run chooses about how its network is computed, in one object that is handed on whole."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
+from typing import Any
 
 from etalstm.network.architecture import SWING, Architecture, Division
 from etalstm.network.architecture import architecture as named_architecture
@@ -55,7 +56,7 @@ class Execution:
     shared_tokens: int | None = None
     architecture: Architecture = SWING
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, kind in (("storage", Storage), ("delta_inputs", DeltaInputs), ("architecture", Architecture)):
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"{name} must be of type {kind.__name__}, got {type(getattr(self, name)).__name__}")
@@ -158,7 +159,11 @@ class Execution:
     def from_text(cls, text: str) -> "Execution":
         """Read a :attr:`text`; the result equals the object that it is of. The last texts are remembered."""
         values = json.loads(text)
-        made = {"storage": Storage, "delta_inputs": DeltaInputs, "architecture": _architecture}
+        made: dict[str, Callable[..., Any]] = {
+            "storage": Storage,
+            "delta_inputs": DeltaInputs,
+            "architecture": _architecture,
+        }
         return cls(**{name: made[name](**value) if name in made else value for name, value in values.items()})
 
 
@@ -170,5 +175,5 @@ def _read_tokens(text: str) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def _architecture(division: dict | None, **members) -> Architecture:
-    return Architecture(division=division and Division(**division), **members)
+def _architecture(division: dict | None, **members: Any) -> Architecture:
+    return Architecture(division=Division(**division) if division else None, **members)

@@ -12,7 +12,7 @@ the machine has no division, and at the densities that training reaches ``ms1-bf
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import mul
 
@@ -60,7 +60,7 @@ def thresholds_text(thresholds: float | tuple[float, ...]) -> str:
     return ",".join(f"{value:g}" for value in np.atleast_1d(thresholds))
 
 
-def default_policy(thresholds: float | Iterable[float], prunes: bool = False) -> str:
+def default_policy(thresholds: float | Sequence[float], prunes: bool = False) -> str:
     """Give the policy of a run that names none: ``ms1`` with a threshold above 0, or where δ is pruned, else dense."""
     return MS1 if prunes or np.any(thresholds) else DENSE
 
@@ -141,6 +141,11 @@ class Storage:
             raise ValueError(f"dense storage prunes nothing: theta must be 0, got {max(values)!s}")
 
     @property
+    def of_kinds(self) -> tuple[float, ...]:
+        """The thresholds of P_i, P_f, P_g, P_o, P_s, P_r."""
+        return self.thresholds if isinstance(self.thresholds, tuple) else (self.thresholds,) * len(KINDS)
+
+    @property
     def policies(self) -> tuple[str, ...]:
         """One policy for all layers, or one for each."""
         return (self.policy,) if isinstance(self.policy, str) else self.policy
@@ -164,9 +169,7 @@ class Storage:
     def layer(self, number: int) -> LayerStorage:
         """Give what one layer does."""
         policy = self.policy if isinstance(self.policy, str) else self.policy[number]
-        if policy == DENSE or not isinstance(self.thresholds, tuple):  # they are a tuple, once checked
-            return LayerStorage(policy)
-        return LayerStorage(policy, self.thresholds)
+        return LayerStorage(policy) if policy == DENSE else LayerStorage(policy, self.of_kinds)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Unmodified models on an engine."""
 
+from typing import Any
+
 from etalstm.device import Device
 from etalstm.network.delta_inputs import LayerThresholds
 from etalstm.nn.functional import OnEngine, Settings
@@ -32,6 +34,6 @@ def accelerate(
         If there is no such engine or storage, or a threshold is negative or not finite. Inside the statement, an LSTM
         raises ``ValueError`` if `storage` has policies, or `input_threshold` entries, for another number of layers.
     """
-    choices = {"storage": storage, "theta": theta, "slices": slices}
+    choices: dict[str, Any] = {"storage": storage, "theta": theta, "slices": slices}
     choices |= {"input_threshold": input_threshold, "refresh": refresh}
     return OnEngine(Settings.of(engine, delta_threshold, **choices))

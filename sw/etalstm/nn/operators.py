@@ -165,7 +165,7 @@ def _backward(ctx, dy, dh, dc):
 def _double_backward(ctx, *gradients):
     reverse, _, text, delta_threshold = ctx.rest
     execution = Execution.from_text(text)
-    theta, refresh = max(execution.storage.thresholds), execution.delta_inputs.refresh
+    theta, refresh = max(execution.storage.of_kinds), execution.delta_inputs.refresh
     if theta or delta_threshold or refresh != 1:
         raise NotImplementedError(
             "gradients of gradients need theta 0, delta_threshold 0 and refresh 1 (no delta inputs), as a pass that "

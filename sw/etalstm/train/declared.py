@@ -5,7 +5,6 @@ A setting is a field of a frozen dataclass: its type, its default, and a :class:
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 
@@ -84,9 +83,17 @@ class Declared(NamedTuple):
         return type(None) in get_args(self.kind)
 
 
-@cache
+_KNOWN: dict[type, dict[str, Declared]] = {}  # reading the annotations takes time
+
+
 def declared(kind: type) -> dict[str, Declared]:
     """Give the settings of a dataclass by name, in their order."""
+    if kind not in _KNOWN:
+        _KNOWN[kind] = _read(kind)
+    return _KNOWN[kind]
+
+
+def _read(kind: type) -> dict[str, Declared]:
     found = {}
     for name, annotation in get_type_hints(kind, include_extras=True).items():
         setting = next((extra for extra in get_args(annotation)[1:] if isinstance(extra, Setting)), None)
@@ -115,9 +122,9 @@ def refuse_unused(given: Iterable[str], settings: object, data: object) -> None:
     data : DataSet
         That of the settings.
     """
-    given = set(given)
+    names = set(given)
     for name, one in declared(type(settings)).items():
-        for condition in one.setting.unused if name in given else ():
+        for condition in one.setting.unused if name in names else ():
             if condition.applies(settings, data):
                 raise ValueError(f"{one.option} is {condition.reason}")
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -95,7 +95,7 @@ class Sealed(Generic[Described]):
         if digest(found, tensors) != expected:
             raise CheckpointError(f"{path}: corrupted: its content does not match its digest")
         del found["format"]
-        description = check(cls.DESCRIPTION, found, path, CheckpointError)
+        description: Any = check(cls.DESCRIPTION, found, path, CheckpointError)
         cls._check_tensors(path, tensors)
         return cls(description, tensors)
 

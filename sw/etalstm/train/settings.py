@@ -515,7 +515,7 @@ class Settings:
         """
         return Execution(
             storage=storage,
-            slices=1 if self.slices == AUTO else self.slices,
+            slices=1 if isinstance(self.slices, str) else self.slices,
             delta_inputs=self.delta_inputs_at(),
             weight_format=self.weight_format,
             architecture=architecture(self.architecture),

@@ -77,8 +77,8 @@ class TrainedModel:
                 raise CheckpointError(f"{path}: tensor host.{name} has shape {array.shape}, expected {expected}")
         self.model.parameters = found
         delta_inputs = settings.delta_inputs_at(saved.description.position.input_threshold)
-        forward = {"slices": 1, "delta_inputs": delta_inputs, "architecture": SWING}  # nothing goes back
-        self._execution = replace(settings.execution(Storage()), **forward)
+        chosen = settings.execution(Storage())
+        self._execution = replace(chosen, slices=1, delta_inputs=delta_inputs, architecture=SWING)  # nothing goes back
         self._device = device
         self._session = lru_cache(SESSIONS)(self._create)
 
