@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,21 +13,35 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("etalstm", "etalstm_hw", "etalstm_sim", "etalstm_boards")
 
 
-def names_in_strings():
-    """Every string in the sources that is the name of a module, as `import_module` is given."""
-    for folder in ("sw", "hw", "sim", "boards", "tests"):
+def modules_in_strings():
+    """Every string in the sources that looks like the whole name of a module of ours."""
+    name = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
+    for folder in ("sw", "hw", "sim", "boards"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
-                called = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")
-                if called and isinstance(node.args[0], ast.Constant):
-                    yield node.args[0].value, path
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and name.fullmatch(node.value):
+                    yield node.value
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in names_in_strings() if name.split(".")[0] in PACKAGES}))
-def test_a_module_that_is_imported_by_its_name_is_there(name):
+@pytest.mark.parametrize("name", sorted(set(modules_in_strings())))
+def test_a_module_that_is_named_in_a_string_is_there(name):
     package, *inner = name.split(".")
     place = Path(importlib.util.find_spec(package).origin).parent.joinpath(*inner)
     assert place.with_suffix(".py").is_file() or (place / "__init__.py").is_file(), f"there is no module {name}"
+
+
+def test_no_module_is_named_piece_by_piece():
+    """A name that is put together is found by no search, and by no check when the module moves."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for folder in ("sw", "hw", "sim", "boards")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.JoinedStr)
+        and isinstance(node.values[0], ast.Constant)
+        and re.fullmatch(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)*\.", str(node.values[0].value))
+    ]
+    assert not found, f"modules named piece by piece: {found}"
 
 
 def test_the_golden_device_runs_without_amaranth():

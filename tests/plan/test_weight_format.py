@@ -45,7 +45,7 @@ def test_trains_with_the_bits_of_golden(name, sizes, masked):
 
 @pytest.mark.parametrize(("policy", "batch"), [("ms1", 1), ("ms1-bf16", 9), (("dense", "ms1"), 9)], ids=str)
 def test_compressed_storage_and_skipped_cells_keep_golden_bits(policy, batch):
-    shape = narrow((8, 70, 2), batch, 4, True, Storage(policy, THETA))
+    shape = narrow((8, 70, 2), batch, 4, True, storage=Storage(policy, THETA))
     assert_same_training(interpreted(), shape, iterations=2, seed=3, skip_cells=0.4)
 
 

@@ -24,12 +24,13 @@ def layout(
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Measure both layouts of a layer's steps in PyTorch, forward and backward, and the one that is chosen."""
-    sizes, bench = [read_sizes("hidden", hidden), read_sizes("batch", batch)], "reduced.layout_bench"
+    sizes = [read_sizes("hidden", hidden), read_sizes("batch", batch)]
+    bench = "etalstm.research.reduced.layout_bench"
     if tokens is not None:
         check_size("tokens", tokens)
-        sizes, bench = [*sizes, tokens], "linear_bench"
+        sizes, bench = [*sizes, tokens], "etalstm.research.layouts.linear_bench"
     # Optional: the package works without PyTorch.
-    result = with_extra(f"etalstm.nn.{bench}").measure(*sizes, seconds, device)
+    result = with_extra(bench).measure(*sizes, seconds, device)
     if as_json:
         print(json.dumps(result))
         return
