@@ -39,7 +39,8 @@ class Execution:
         :mod:`etalstm.network.shared_tokens`. Passes of a batch with more distinct tokens than this share nothing.
         None: nothing is shared.
     architecture : Architecture
-        How the machine runs, see :mod:`etalstm.network.architecture`. A device without PEs ignores it.
+        How the machine runs, see :mod:`etalstm.network.architecture`: one of it, or its name. A device without PEs
+        ignores it.
 
     Raises
     ------
@@ -57,6 +58,8 @@ class Execution:
     architecture: Architecture = SWING
 
     def __post_init__(self) -> None:
+        if isinstance(self.architecture, str):
+            object.__setattr__(self, "architecture", named_architecture(self.architecture))
         for name, kind in (("storage", Storage), ("delta_inputs", DeltaInputs), ("architecture", Architecture)):
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"{name} must be of type {kind.__name__}, got {type(getattr(self, name)).__name__}")
