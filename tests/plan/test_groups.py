@@ -175,12 +175,15 @@ def test_slices_are_as_many_as_groups_fit_the_memory():
 
 def test_more_groups_with_one_layers_delta_come_before_fewer_with_all():
     network = NetworkShape(33, 33, 2)
-    make = partial(Plan, FOUR, network, 8, 20, Execution(storage=Storage("ms1")))
-    memory = make(slices=4, groups=4).memory_bytes - 1
-    assert memory > make(slices=4, groups=2).memory_bytes, "fewer groups do not fit with all δ"
+
+    def make(slices):
+        return partial(Plan, FOUR, network, 8, 20, Execution(Storage("ms1"), slices=slices))
+
+    memory = make(4)(groups=4).memory_bytes - 1
+    assert memory > make(4)(groups=2).memory_bytes, "fewer groups do not fit with all δ"
 
     def plan(slices, groups):
-        return plan_whole(memory, partial(make, slices=slices), groups)
+        return plan_whole(memory, make(slices), groups)
 
     for found in (plan(4, [4, 2, 1]), plan_best_slices(FOUR, network, 8, plan)):
         assert found.groups == 4 and not found.map.kept.every_delta
