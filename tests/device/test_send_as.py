@@ -60,7 +60,7 @@ def test_machines_have_the_bits_of_golden_and_plan_only_what_is_another_program(
 
 def test_delta_inputs_are_changed_only_to_what_can_be():
     session = open_device("golden").create(SHAPE)
-    for inputs, message in ((DeltaInputs((0.1,), 0), "one for each of 2 layers"), (0.1, "must be DeltaInputs")):
+    for inputs, message in ((DeltaInputs((0.1,), 0), "one for each of 2 layers"), (0.1, "must be of type DeltaInputs")):
         with pytest.raises(ValueError, match=message):
             session.send_as(inputs)
     session.load(initial_parameters(NETWORK, 1))
