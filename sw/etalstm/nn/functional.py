@@ -5,8 +5,8 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers, D directions.
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -53,6 +53,7 @@ class Settings:
     engine : Engine
     execution : Execution       how the network is computed
     delta_threshold : float     of gradients of the gates' sums, in the backward pass's products
+    texts : tuple of str        of each layer's execution, or one for all: made here, as compilers cannot trace it
 
     Raises
     ------
@@ -63,12 +64,21 @@ class Settings:
     engine: Engine
     execution: Execution
     delta_threshold: float = 0.0
+    texts: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
         if check_threshold("delta_threshold", self.delta_threshold) and DENSE in self.execution.storage.policies:
             raise ValueError(
                 f"storage {DENSE} keeps δ whole: delta_threshold must be 0 with it, got {self.delta_threshold}"
             )
+
+        object.__setattr__(self, "texts", tuple(self.execution.of_layers([n]).text for n in range(self._layers)))
+
+    @property
+    def _layers(self) -> int:
+        """Layers with choices of their own; 1 if all are alike."""
+        by_layer = self.execution.storage.policy, self.execution.delta_inputs.thresholds
+        return max([1, *(len(choices) for choices in by_layer if isinstance(choices, tuple))])
 
     @classmethod
     def of(cls, engine, delta_threshold: float = 0.0, **choices) -> "Settings":
@@ -87,12 +97,7 @@ class Settings:
 
     def of_layer(self, number: int) -> tuple[str, str, float]:
         """Give the last arguments of the operators, from the engine on."""
-        return self.engine.key, _text_of_layer(self.execution, number), self.delta_threshold
-
-
-@lru_cache
-def _text_of_layer(execution: Execution, number: int) -> str:
-    return execution.of_layers([number]).text
+        return self.engine.key, self.texts[number if len(self.texts) > 1 else 0], self.delta_threshold
 
 
 class OnEngine(InPlaceOfStock):
