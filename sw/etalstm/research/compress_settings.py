@@ -367,6 +367,3 @@ def _steps_for(given: dict) -> tuple[str, ...]:
     if not guided or given.get("cell", LSTM.name) != LSTM.name:
         left_out.add(GROW_UNITS)
     return tuple(phase for phase in PHASES if phase not in left_out)
-
-
-Settings = CompressSettings  # the name by which the command line knows them

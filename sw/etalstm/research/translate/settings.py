@@ -118,6 +118,3 @@ class TranslationSettings(RunSettings):
     def reading(self) -> Tokens:
         """How sentences become tokens."""
         return Tokens(self.tokens, self.lower)
-
-
-Settings = TranslationSettings  # the name by which the command line knows them
