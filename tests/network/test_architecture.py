@@ -39,5 +39,7 @@ def test_an_inference_design_keeps_no_local_gradients():
 def test_an_architecture_that_is_none_is_refused():
     with pytest.raises(ValueError, match="unknown architecture 'fast', expected one of: swing, dynamic, static"):
         architecture("fast")
-    with pytest.raises(ValueError, match="architecture must be of type Architecture, got str"):
-        Execution(architecture="dynamic")
+    with pytest.raises(ValueError, match="unknown architecture 'fast', expected one of: swing, dynamic, static"):
+        Execution(architecture="fast")
+    with pytest.raises(ValueError, match="architecture must be of type Architecture, got int"):
+        Execution(architecture=3)

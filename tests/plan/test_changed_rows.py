@@ -125,9 +125,8 @@ def test_there_are_no_maps_where_products_of_sparse_changes_outlast_loads(batch,
 
 
 def test_of_three_thresholds_the_smallest_has_no_maps():
-    shape = replace(
-        STREAMED.with_execution(delta_inputs=DeltaInputs(((1.0, 0.2), (0.1, 0.2)), 0)), network=NetworkShape(22, 34, 2)
-    )
+    execution = Execution(delta_inputs=DeltaInputs(((1.0, 0.2), (0.1, 0.2)), 0))
+    shape = TrainingShape(NetworkShape(22, 34, 2), 10, 6, execution)
     session = assert_same_training(interpreted(), shape, iterations=1, seed=SEED)
     operands = [operand for layer in session.plan.map.layers for operand in layer.sent]
     assert [operand.needed is None for operand in operands] == [False, False, True, False]

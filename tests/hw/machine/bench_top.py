@@ -163,7 +163,7 @@ async def trains_with_the_bits_of_golden_as_other_architectures(dut, stall, name
     def work(device):
         found = {}
         for architecture in (SWING.name, name, SWING.name):
-            shape = replace(EVEN, architecture=architecture)
+            shape = EVEN.with_execution(architecture=architecture)
             train(device, shape)
             session = device.create(shape)
             session.load(initial_parameters(shape.network, SEED))

@@ -44,7 +44,9 @@ def test_the_makefile_says_how_many_there_are(tmp_path):
 
 
 def test_lines_come_while_the_tool_runs(tmp_path):
-    (tmp_path / "makefile").write_text("all:\n\t@echo first\n\t@test -e seen\n")
+    (tmp_path / "makefile").write_text(
+        "all:\n\t@echo first\n\t@for turn in `seq 100`; do test -e seen && exit 0; sleep 0.1; done; exit 1\n"
+    )
     lines = []
 
     def watch(line):
