@@ -161,6 +161,8 @@ class SimulatedCard(XdmaTransport):
         What its build took.
     """
 
+    poll_seconds = SimTransport.poll_seconds
+
     def __init__(
         self,
         config: Config,

@@ -1,5 +1,6 @@
 """The simulated machine, as the driver sees it."""
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,10 @@ class SimTransport(Transport):
     ValueError
         If there is no such option, or it is of the wrong type or outside its range.
     """
+
+    # Asking takes clock cycles of the machine. With stalls their number changes the cycles of later programs, so it
+    # must not depend on how fast the host simulates. No interrupt is lost here.
+    poll_seconds = math.inf
 
     def __init__(
         self,

@@ -1,3 +1,5 @@
+from itertools import count
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,25 @@ def test_runs_a_program(accelerator):
     accelerator.run(load(accelerator))
     assert_copied(accelerator)
     assert accelerator.counters()["cycles"] > BURSTS * 32
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+def test_a_slow_host_changes_no_cycle(monkeypatch, echo_config, echo_library, stall):
+    """Were the machine asked while a program runs, the next one would begin at another state of the stalls."""
+
+    def cycles():
+        with SimTransport(echo_config, library=echo_library, stall=stall, seed=11) as transport:
+            accelerator = Accelerator(transport, echo_config)
+            accelerator.set_windows(TARGET, 4096)
+            program = load(accelerator)
+            for _ in range(3):
+                accelerator.run(program)
+            return transport.simulation.cycle, accelerator.counters()
+
+    expected, hours = cycles(), count()
+    monkeypatch.setattr("time.monotonic", lambda: 3600.0 * next(hours))
+    monkeypatch.setattr("etalstm_sim.transport._FIRST_CYCLES", 10)
+    assert cycles() == expected
 
 
 @pytest.mark.parametrize(("side", "error"), [(SOURCE, ReadError), (TARGET, WriteError)])

@@ -1,5 +1,6 @@
 """A machine that runs under cocotb, as the driver sees it."""
 
+import math
 import time
 
 import numpy as np
@@ -44,6 +45,8 @@ class CocotbTransport(Transport):
     memory : AxiMemory
         For what only a simulation can do: faults.
     """
+
+    poll_seconds = math.inf  # see SimTransport
 
     def __init__(self, dut, config: Config, *, memory_bytes: int = MEMORY_BYTES, stall: float = 0.0, seed: int = 1):
         self.memory_bytes = memory_bytes

@@ -17,9 +17,12 @@ class Transport(ABC):
     -------
     memory_bytes : int
         Bytes of memory, from address 0.
+    poll_seconds : float
+        How long to wait for an interrupt until the machine itself is asked, as the interrupt may have been lost.
     """
 
     memory_bytes: int
+    poll_seconds = 0.5
 
     def read_memory(self, address: int, size: int) -> np.ndarray:
         """Copy `size` bytes out of the machine's memory.

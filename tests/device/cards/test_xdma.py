@@ -81,7 +81,7 @@ def test_a_single_channel_has_two_chunks_under_way():
 
 
 def test_an_event_that_never_comes_only_costs_time(card, monkeypatch):
-    monkeypatch.setattr("etalstm.device.machine.accelerator._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("etalstm.device.transport.Transport.poll_seconds", 0.01)
     card.eventless = True
     with opened(card) as transport:
         device = HardwareDevice("xdma:0", "test", Accelerator(transport, CONFIG))

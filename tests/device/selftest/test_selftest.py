@@ -153,7 +153,6 @@ def test_the_command_passes_a_simulated_machine(capsys, device):
 def test_the_command_reports_a_failure_with_exit_code_1(capsys, monkeypatch):
     monkeypatch.setattr("etalstm_sim.transport.SimTransport", Eventless)
     monkeypatch.setattr("etalstm.device.selftest.memory.EVENT_SECONDS", 0.1)
-    monkeypatch.setattr("etalstm.device.machine.accelerator._POLL_SECONDS", 0.01)
     assert run(["hw", "selftest", "--preset", "test", "--memory", str(MEMORY), "--json"]) == 1
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert next(line["check"] for line in lines if not line["passed"]) == "interrupt"

@@ -1,5 +1,6 @@
 """Drives the machine: checks that it is the expected one, gives it programs, tells how they ended."""
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +26,6 @@ from etalstm_hw.contract import PAGE_BYTES, Counter, Register, Status
 from etalstm_hw.contract.image import INSTRUCTION_BYTES, words_of
 
 WATCHDOG_CYCLES = 1_000_000  # far above what a memory may take to answer
-_POLL_SECONDS = 0.5
 _DRAIN_SECONDS = 5.0
 
 
@@ -219,7 +219,7 @@ class Accelerator:
             if time.monotonic() > deadline:
                 self.transport.reset()
                 return
-            self.transport.wait(_POLL_SECONDS)
+            self.transport.wait(min(self.transport.poll_seconds, _DRAIN_SECONDS))
 
     def counters(self) -> dict:
         """Read what the machine counted since the last program's start.
@@ -273,12 +273,12 @@ class Accelerator:
         return None
 
     def _wait(self, timeout_seconds: float | None) -> None:
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        deadline = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
         while self._read(Register.STATUS) == Status.RUNNING:
-            left = _POLL_SECONDS if deadline is None else deadline - time.monotonic()
+            left = deadline - time.monotonic()
             if left <= 0:
                 raise DeviceTimeoutError(f"the program did not end within {timeout_seconds} seconds and was stopped")
-            self.transport.wait(min(left, _POLL_SECONDS))
+            self.transport.wait(min(left, self.transport.poll_seconds))
 
     def _stop(self) -> None:
         try:
