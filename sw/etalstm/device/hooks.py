@@ -13,6 +13,9 @@ from etalstm.network.shared_tokens import SharedTokens
 from etalstm.network.storage import Usage
 from etalstm.network.update_rule import UpdateRule, contribution_norms
 
+Factors = list[tuple[np.ndarray, np.ndarray]]
+"""The two factors of each layer's dW: δ (T, B, 4H), and xh (T, B, K), float32."""
+
 
 class SessionHooks(ABC):
     """The passes of one device.
@@ -101,8 +104,8 @@ class SessionHooks(ABC):
         """Measure the cells; only where :attr:`reduces`."""
         return np.stack([contribution_norms(delta, xh) for delta, xh in self._factors()])
 
-    def _factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Give the two factors of each layer's dW: δ (T, B, 4H), and xh (T, B, K), float32."""
+    def _factors(self) -> Factors:
+        """Give the factors of each layer's dW."""
         raise DeviceError("this device does not measure what its cells contribute")
 
     @abstractmethod

@@ -6,7 +6,9 @@ import re
 from etalstm.device.cards.xdma import XdmaTransport
 from etalstm.device.machine.accelerator import Accelerator
 from etalstm.device.machine.hardware import HardwareDevice
-from etalstm_hw import config as configurations
+from etalstm.device.transport import Transport
+from etalstm_hw.config import Config
+from etalstm_hw.config import preset as named_preset
 
 # Imported when opened: a simulator lies above the devices, and a host of the board does not need one.
 _SIMULATIONS = {
@@ -46,7 +48,7 @@ def open_hardware(name: str, preset: str = "sim", **options) -> HardwareDevice:
     DeviceError
         If the machine cannot be built, is not there, or is another one.
     """
-    config = configurations.preset(preset)
+    config = named_preset(preset)
     transport = _open_transport(name, config, options)
     try:
         return HardwareDevice(name, preset, Accelerator(transport, config))
@@ -55,8 +57,8 @@ def open_hardware(name: str, preset: str = "sim", **options) -> HardwareDevice:
         raise
 
 
-def _open_transport(name, config, options):
-    if is_simulation(name):
-        module, transport_class = _SIMULATIONS[name]
-        return getattr(importlib.import_module(module), transport_class)(config, **options)
-    return XdmaTransport(config, int(_CARD.fullmatch(name)[1]), **options)
+def _open_transport(name: str, config: Config, options: dict) -> Transport:
+    if card := _CARD.fullmatch(name):
+        return XdmaTransport(config, int(card[1]), **options)
+    module, transport_class = _SIMULATIONS[name]
+    return getattr(importlib.import_module(module), transport_class)(config, **options)

@@ -46,7 +46,6 @@ class ParanoidSession(BothPasses[InputGradients]):
         self._checks = False  # this iteration
         self._follows = False  # golden has the weights that the session should have
         self._demanded = False
-        self._forward: tuple | None = None
 
     def __getattr__(self, name):
         return getattr(self._session, name)
@@ -72,9 +71,9 @@ class ParanoidSession(BothPasses[InputGradients]):
 
     def forward(self, *arguments, **options) -> Outputs:
         """Run forward."""
-        outputs = self._session.forward(*arguments, **options)
-        self._forward = arguments, options, outputs
-        return outputs
+        self._inputs, self._named = arguments, options
+        self._outputs = self._session.forward(*arguments, **options)
+        return self._outputs
 
     def backward(self, *arguments, **options) -> InputGradients:
         """Run backward; if the iteration is checked, compare both passes.
@@ -109,8 +108,7 @@ class ParanoidSession(BothPasses[InputGradients]):
     def _check_passes(self, back: InputGradients, arguments: tuple, options: dict) -> None:
         if not self._follows:
             self._golden.load(self._session.parameters(), self._session.velocities())
-        inputs, named, outputs = self._forward
-        self._compare(_outputs(outputs), _outputs(self._golden.forward(*inputs, **named)))
+        self._compare(_outputs(self._outputs), _outputs(self._golden.forward(*self._inputs, **self._named)))
         expected = self._golden.backward(*arguments, **options)
         self._compare(_gradients(back, self._session), _gradients(expected, self._golden))
         self.agreed = self.iterations

@@ -98,9 +98,9 @@ class DeltaReader:
             block = decode(words, vectors * units.lanes, beat_words=self._config.beat_words)
             dense[channel, step, tile, unit * vectors : (unit + 1) * vectors] = block.reshape(vectors, units.lanes)
         places = partial(layout.gates_index, units, gates, steps, batch)
-        words = self._memory.channels, dense[0].size // units.lanes, units.lanes
-        index, shape = self._memory.of_batch(places, (steps, batch.batch, gates, units.size), axis=1)
-        return unpack(Array("delta", "deltas", 0, words, shape, index), dense)
+        size = self._memory.channels, dense[0].size // units.lanes, units.lanes
+        elements, shape = self._memory.of_batch(places, (steps, batch.batch, gates, units.size), axis=1)
+        return unpack(Array("delta", "deltas", 0, size, shape, elements), dense)
 
     def _beats(self, end: int) -> tuple[np.ndarray, int]:
         """Read the log up to a beat: uint32, (channels, beats, words of a beat); and the number of its first beat."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from etalstm.device.hooks import Factors
 from etalstm.device.machine.deltas import DeltaReader
 from etalstm.device.machine.windows import Windows
 from etalstm.network.storage import DENSE_TENSORS, KINDS, ProductCounts, Usage
@@ -49,8 +50,8 @@ class Measures:
         broadcast = [arrays.delta_inputs.broadcast(operand) for operand in sent]
         return ProductCounts.of(arrays.tiling.gates, broadcast, active, deltas.kept())
 
-    def factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Read the two factors of each layer's dW: δ (T, B, 4H), and xh (T, B, K), float32."""
+    def factors(self) -> Factors:
+        """Read the two factors of each layer's dW."""
         factors = []
         for arrays, skipped in zip(self._network.layers, self._skipped, strict=True):
             sent, deltas = self._sent(arrays, skipped)

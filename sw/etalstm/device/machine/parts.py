@@ -1,14 +1,16 @@
 """Sessions whose batch does not fit the machine's memory: parts of it are worked on one after the other."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import replace
 from functools import reduce
 from itertools import chain, islice
 from operator import add
+from typing import Any
 
 import numpy as np
 
 from etalstm.device.api import Session
+from etalstm.device.hooks import Factors
 from etalstm.device.machine.session import HardwareSession
 from etalstm.device.results import Outputs, add_counts, all_counts
 from etalstm.device.shape import TrainingShape
@@ -39,13 +41,13 @@ def usage_of_batch(shape: TrainingShape, parts: Parts, usages: list[list[Usage]]
     return [of_batch(number, reduce(add, of_parts)) for number, of_parts in enumerate(zip(*usages, strict=True))]
 
 
-def join_factors(parts: Parts, factors: list[list[tuple]]) -> list[tuple[np.ndarray, np.ndarray]]:
+def join_factors(parts: Parts, factors: list[Factors]) -> Factors:
     """Join the parts' factors of dW, layer by layer. `factors` has a list for each part, with an entry for each layer.
 
     Whoever measures the factors measures the joined ones: NumPy's sums depend on the arrays' shape.
     """
-    layers = zip(*factors, strict=True)
-    return [tuple(parts.join(factor, 1) for factor in zip(*of_parts, strict=True)) for of_parts in layers]
+    layers = (zip(*of_parts, strict=True) for of_parts in zip(*factors, strict=True))
+    return [(parts.join(delta, 1), parts.join(xh, 1)) for delta, xh in layers]
 
 
 class PartedSession(Session):
@@ -72,6 +74,7 @@ class PartedSession(Session):
         self._inputs: list[list] = []  # by part: of its forward pass
         self._sealed: list[list[bytes]] | None = None  # by part: what the host gave in place of the pass
         self._present: int | None = None  # the part whose forward pass is there
+        self._of_parts: dict[int, dict[str, Any]] = {}  # what each part's backward pass has given
         self._counts: dict[str, dict] = {}
         self._moved: dict[str, dict[str, int]] = {"read": {}, "written": {}}
 
@@ -125,9 +128,8 @@ class PartedSession(Session):
         return sum(self._read_of_all("shared_scalars"))
 
     def _backward(self, dy, dh, dc, delta_threshold):
-        self._arriving = (dy, 1), (dh, 1), (dc, 1)
-        self._delta_threshold = delta_threshold
-        self._of_parts, aside = defaultdict(dict), 0
+        self._arriving, self._delta_threshold = ((dy, 1), (dh, 1), (dc, 1)), delta_threshold
+        aside = 0
         for part, merges in zip(reversed(self._each), additions(self._parts.count, backwards=True), strict=True):
             self._gradients_of_part(part)
             self._of_parts[part] = self._read()
@@ -145,7 +147,8 @@ class PartedSession(Session):
         """Run the backward pass of a part, so that the memory holds its gradients."""
         if part != self._present:
             self._run(part)
-        self._inner._backward(*self._of(part, *self._arriving), self._delta_threshold)
+        dy, dh, dc = self._of(part, *self._arriving)
+        self._inner._backward(dy, dh, dc, self._delta_threshold)
         self._present = None
         self._note()
 

@@ -81,7 +81,7 @@ class Room:
 
 def first_room(shape: TrainingShape) -> Room:
     """Give the room that logs get before a pass has shown what they need."""
-    nothing_is_dropped = not any(shape.execution.storage.thresholds)
+    nothing_is_dropped = not any(shape.execution.storage.of_kinds)
     return Room(shape.log_share or (1.0 if nothing_is_dropped else FIRST))
 
 

@@ -253,7 +253,7 @@ class HardwareSession(Session):
         for arrays, h, c in zip(self._map.layers, h0, c0, strict=True):
             self._write_input(arrays.h.step(0), h, arrays.number)
             self.windows.write(arrays.c.step(0), c)
-        for kind, threshold in enumerate(self.shape.execution.storage.thresholds):
+        for kind, threshold in enumerate(self.shape.execution.storage.of_kinds):
             self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
         for threshold, numbers in threshold_parameters(
             self.shape.execution.delta_inputs, self.shape.network.layers

@@ -170,14 +170,13 @@ def measure(team: Team | None, sizes: Sizes) -> dict:
     }
 
 
-def _waiting(team: Team, sizes: Sizes, seconds: float) -> RanksDevice:
-    arguments = team, WaitingDevice, "waiting", "sim", {}
+def _waiting(team: Team, sizes: Sizes, seconds: float) -> Device:
     if sizes.pipeline == 1:
-        return RanksDevice(*arguments, seconds=seconds)
-    return PipelineDevice(*arguments, depth=sizes.pipeline, seconds=seconds)
+        return RanksDevice(team, WaitingDevice, "waiting", "sim", {}, seconds=seconds)
+    return PipelineDevice(team, WaitingDevice, "waiting", "sim", {}, depth=sizes.pipeline, seconds=seconds)
 
 
-def _session(device: RanksDevice, shape: TrainingShape) -> Session:
+def _session(device: Device, shape: TrainingShape) -> Session:
     session = device.create(shape)
     session.load(initial_parameters(shape.network, 0))
     _iteration_seconds(session)  # fresh memory takes longer

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from etalstm.device import Device, TrainingShape
+from etalstm.device import Device, Session, TrainingShape
 from etalstm.device.access import exclusive
 from etalstm.device.machine.parts import shape_of_part
 from etalstm.device.ranks.session import RanksSession
@@ -48,7 +48,7 @@ class RanksDevice(Device):
         self._own = team.own.device(self._number)
         self.plans_steps = self._own.plans_steps
 
-    def _create(self, shape: TrainingShape) -> RanksSession:
+    def _create(self, shape: TrainingShape) -> Session:
         """Make a session on every rank, each for a part of the batch.
 
         Raises

@@ -48,12 +48,12 @@ class Total(NamedTuple):
     Members
     -------
     gradients : LayerGradients
-    column_norms : array, float32, (K,), or None
-        See :func:`etalstm.golden.fast.totals.column_norms`; on rank 0 only.
+    column_norms : array, float32, (K,)
+        See :func:`etalstm.golden.fast.totals.column_norms`; empty on other ranks than 0.
     """
 
     gradients: LayerGradients
-    column_norms: np.ndarray | None
+    column_norms: np.ndarray
 
 
 class Exchange:
@@ -87,7 +87,7 @@ class Exchange:
         mine = np.concatenate([gradients.weights.reshape(-1), gradients.bias])
         flat, rows = ordered_total(self._communicator, mine), self._network.rows
         weights, bias = flat[:-rows].reshape(rows, -1), flat[-rows:]
-        norms = column_norms(canonical_rows(weights)) if self._communicator.rank == 0 else None
+        norms = np.zeros(0, np.float32) if self._communicator.rank else column_norms(canonical_rows(weights))
         return Total(LayerGradients(weights, bias), norms)
 
     def give_rest(self) -> None:

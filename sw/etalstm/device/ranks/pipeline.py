@@ -54,18 +54,21 @@ class LossDesk:
             What the loss has raised, once all have come.
         """
         lasts = [rank for rank in range(self._grid.ranks) if self._grid.place(rank).last]
-        found: list[np.ndarray | None] = [None] * self._grid.parts
-        for _ in found:
+        found: dict[int, np.ndarray] = {}
+        for _ in range(self._grid.parts):
             message = self._messages.receive_any(lasts, self._stopped.is_set)
             if message is None:
                 break
             rank, (number, y) = message
-            found[number] = y
+            if y is not None:
+                found[number] = y
             self._messages.post(self._answer(number, y), rank)
         self._messages.finish()
         if self._error:
             raise self._error
-        return None if any(y is None for y in found) else self._parts.join(found, 1)
+        if len(found) < self._grid.parts:
+            raise DeviceError("not every micro-batch has come to the loss")  # a rank's own error is raised before
+        return self._parts.join([found[number] for number in range(self._grid.parts)], 1)
 
     def _answer(self, number: int, y: np.ndarray | None) -> np.ndarray | None:
         """Give dy; None if the stage has none for it, or a loss was not finite."""
@@ -175,7 +178,8 @@ class PipelineSession(TeamSession):
             Piece(
                 self._parts.take(x, part, 1) if place.first else None,
                 self._parts.take(lengths, part, 0),
-                *(self._parts.take(state[layers], part, 1) for state in (h0, c0)),
+                self._parts.take(h0[layers], part, 1),
+                self._parts.take(c0[layers], part, 1),
                 self._shared.part(self._parts.sequences(part)) if place.first and self._shared else None,
             )
             for part in place.parts

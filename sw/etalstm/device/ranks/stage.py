@@ -126,7 +126,7 @@ class StageSession:
         self._begin(skipped, pieces)
         self._delta_threshold, self._measured = delta_threshold, measured
         self._exchange.begin()
-        outputs = []
+        outputs: list[Outputs | None] = []
         try:
             for way, number in self._place.order():
                 if way == FORWARD:
@@ -151,13 +151,13 @@ class StageSession:
         self._added: list[Future] = []
         self._counts = []
 
-    def _end(self, outputs: list[Outputs]) -> list[Outputs]:
+    def _end(self, outputs: list[Outputs | None]) -> list[Outputs]:
         self._layers.finish()
         if self._place.last:
             self._losses.finish()
         if self._error:
             raise self._error
-        return outputs
+        return [each for each in outputs if each is not None]  # None only if another rank has failed, which says so
 
     def _attempt(self, work: Callable, number: int, array: np.ndarray | None) -> Any:
         """Do a step of a pass with an array; give None if there is none, or once a step has failed."""
@@ -206,7 +206,7 @@ class StageSession:
     def _backward(self, number: int, dy: np.ndarray) -> np.ndarray:
         session, piece = self._session_of(number), self._pieces[number]
         clear_padding(dy, piece.lengths)
-        session._backward(dy, *map(np.zeros_like, (piece.h0, piece.c0)), self._delta_threshold)
+        session._backward(dy, np.zeros_like(piece.h0), np.zeros_like(piece.c0), self._delta_threshold)
         self._added.append(self._thread.submit(self._add, number, session._gradients()))
         self._found[number] = self._read(session, piece)
         return session._dx()
@@ -220,7 +220,7 @@ class StageSession:
 
     def _read(self, session: Session, piece: Piece) -> dict[str, Any]:
         """Read what the session's next passes will overwrite."""
-        found = {"states": session._initial_state_gradients(), "usage": session._usage()}
+        found: dict[str, Any] = {"states": session._initial_state_gradients(), "usage": session._usage()}
         found |= {"shared_scalars": session._shared_scalars()} if piece.shared else {}
         return found | ({"factors": session._factors()} if self._measured else {})
 
@@ -267,11 +267,12 @@ class StageSession:
     def counters(self) -> dict:
         """Add up the counters of all micro-batches and updates."""
         used = self._sessions[: max(1, len(self._pieces))]
-        counts, passes = [*self._counts, *(session._counters() for session in used)], Counter()
+        counts = [*self._counts, *(session._counters() for session in used)]
+        passes: Counter[str] = Counter()
         for of_session in counts:
             passes.update(of_session.get("passes", {}))
-        whole = add_counts([{name: count for name, count in each.items() if name != "passes"} for each in counts])
-        return whole | ({"passes": dict(passes)} if passes else {})
+        whole = add_counts({name: count for name, count in each.items() if name != "passes"} for each in counts)
+        return {**whole, "passes": dict(passes)} if passes else whole
 
     def memory(self) -> dict:
         """Describe the memory that each session takes; {} where there is no such thing."""
