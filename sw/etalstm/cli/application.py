@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _serve(world: World) -> None:
     """Serve rank 0. The devices are imported only here: the command line itself needs none."""
-    importlib.import_module("etalstm.device.ranks.worker").serve(world)
+    importlib.import_module("etalstm.device.ranks.team").serve(world)
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -3,11 +3,10 @@
 import sys
 
 from etalstm.device import DEVICES, Device, open_device
+from etalstm.device.machine.hardware import is_simulation
 from etalstm.device.ranks.device import RanksDevice
-from etalstm.device.ranks.pipeline_device import PipelineDevice
-from etalstm.device.ranks.team import find_team
-from etalstm.device.ranks.worker import LOCAL_RANK
-from etalstm.device.transports import is_simulation
+from etalstm.device.ranks.pipeline import PipelineDevice
+from etalstm.device.ranks.team import LOCAL_RANK, find_team
 from etalstm.errors import DeviceError
 
 DEVICES_HELP = ", ".join(DEVICES)

@@ -3,11 +3,11 @@
 from etalstm.device.api import Session
 from etalstm.device.device import Device
 from etalstm.device.golden import GOLDEN, GoldenDevice
-from etalstm.device.guards.offload import OffloadDevice
-from etalstm.device.guards.paranoid import ParanoidDevice
+from etalstm.device.machine.hardware import is_hardware, open_hardware
+from etalstm.device.offload import OffloadDevice
+from etalstm.device.paranoid import ParanoidDevice
 from etalstm.device.results import InputGradients, Outputs
 from etalstm.device.shape import TrainingShape
-from etalstm.device.transports import is_hardware, open_hardware
 
 __all__ = [
     "DEVICES",
@@ -35,7 +35,7 @@ def open_device(name: str, preset: str = "sim", **options) -> Device:
     preset : str
         Configuration of the accelerator; the golden device computes the same bits for all of them.
     options
-        What else the device takes, see :func:`etalstm.device.transports.open_hardware`.
+        What else the device takes, see :func:`etalstm.device.machine.hardware.open_hardware`.
 
     Raises
     ------

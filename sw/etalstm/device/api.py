@@ -15,8 +15,10 @@ from dataclasses import replace
 import numpy as np
 
 from etalstm.device.access import Access, exclusive
-from etalstm.device.both import BothPasses
-from etalstm.device.checks import (
+from etalstm.device.hooks import SessionHooks
+from etalstm.device.results import BothPasses, InputGradients, Outputs, clear_padding
+from etalstm.device.shape import (
+    TrainingShape,
     check_delta_threshold,
     check_lengths,
     check_sent,
@@ -25,9 +27,6 @@ from etalstm.device.checks import (
     check_steps,
     check_tokens,
 )
-from etalstm.device.hooks import SessionHooks
-from etalstm.device.results import InputGradients, Outputs, clear_padding
-from etalstm.device.shape import TrainingShape
 from etalstm.errors import CallOrderError, DeviceError, DivergedError
 from etalstm.host.capacity import check_host_memory
 from etalstm.network.delta_inputs import DeltaInputs
@@ -274,7 +273,7 @@ class Session(SessionHooks, BothPasses[InputGradients]):
             Every layer's h, the initial one first; padded steps repeat the last.
         streams : iterable of bytes
             What :meth:`encode` gives, in this order; may come from elsewhere, see
-            :func:`etalstm.device.guards.feed.receive`.
+            :func:`etalstm.device.offload.receive`.
         sent : sequence of arrays, float32, one (T, B, I + H) for each layer
             With delta inputs only, and then needed: what x, and the h of the step before, were last sent as.
 
@@ -444,7 +443,7 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         """Read back what the device's memory must still hold, and compare it; nothing on the device changes.
 
         Compared are the copies of the weights with each other, the inputs of the last passes with the host's arrays,
-        and weights, biases and velocities with digests: see :mod:`etalstm.device.machine.scrub`. A digest is made by
+        and weights, biases and velocities with digests: see :mod:`etalstm.device.machine.windows`. A digest is made by
         :meth:`load`. After :meth:`update` the next call makes a new one, and those that follow compare with it. A
         device without a memory of its own has nothing to compare.
 

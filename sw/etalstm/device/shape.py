@@ -1,4 +1,6 @@
-"""What a session is made for.
+"""What a session is made for, and what the arguments of its calls must be.
+
+Each check gives the argument in canonical form.
 
 Dimensions: B sequences, T steps, I inputs, H units, L layers.
 """
@@ -6,9 +8,12 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers.
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from etalstm.network.execution import Execution
-from etalstm.network.shape import NetworkShape, check_size
-from etalstm.network.storage import check_share
+from etalstm.network.shape import NetworkShape, check_float32, check_size, check_unmasked
+from etalstm.network.shared_tokens import SharedTokens
+from etalstm.network.storage import check_share, check_threshold
 
 
 @dataclass(frozen=True)
@@ -87,3 +92,128 @@ class TrainingShape:
     def state_shape(self) -> tuple[int, int, int]:
         """(L, B, H), of h, c and their gradients."""
         return self.network.layers, self.batch, self.network.hidden_size
+
+
+def check_steps(shape: TrainingShape, array, axis: int = 0) -> TrainingShape:
+    """Give the shape of a pass: that of its session, with the steps of an array of the pass where they are fewer.
+
+    All else that may be wrong with the array is left to the check of its shape.
+    """
+    sizes = getattr(array, "shape", ())
+    steps = sizes[axis] if len(sizes) > axis else shape.steps
+    return replace(shape, steps=steps) if 0 < steps < shape.steps else shape
+
+
+def check_lengths(shape: TrainingShape, lengths) -> np.ndarray:
+    """Give the steps of each sequence: int64, (B,), all steps by default.
+
+    Raises
+    ------
+    ValueError
+        If they are not B integers from 1 to T, or the shape is not masked.
+    """
+    if lengths is None:
+        return np.full(shape.batch, shape.steps)
+    if not shape.masked:
+        raise ValueError("lengths were given to a session whose TrainingShape is not masked")
+    check_unmasked("lengths", lengths)
+    array = np.asarray(lengths)
+    if array.shape != (shape.batch,) or array.dtype.kind not in "iu":
+        raise ValueError(f"lengths must be {shape.batch} integers, got {array.dtype} of shape {array.shape}")
+    outside = np.flatnonzero((array < 1) | (array > shape.steps))
+    if outside.size:
+        raise ValueError(f"lengths must be 1 to {shape.steps}, got {array[outside[0]]} at index {outside[0]}")
+    return array.astype(np.int64)
+
+
+def check_tokens(shape: TrainingShape, tokens, x: np.ndarray, lengths: np.ndarray) -> SharedTokens | None:
+    """Give the distinct tokens of a batch, None if the pass shares none.
+
+    Raises
+    ------
+    ValueError
+        If they are not (T, B) integers, steps of one token have different x, or there are tokens in a session whose
+        shape shares none, or none in one whose shape does.
+    """
+    if shape.execution.shared_tokens is None:
+        if tokens is not None:
+            raise ValueError("tokens were given to a session whose TrainingShape has no shared_tokens")
+        return None
+    expected = shape.x_shape[:2]
+    if tokens is None:
+        raise ValueError(f"with shared_tokens there must be tokens of shape {expected}, got none")
+    check_unmasked("tokens", tokens)
+    array = np.asarray(tokens)
+    if array.shape != expected or array.dtype.kind not in "iu":
+        raise ValueError(f"tokens must be integers of shape {expected}, got {array.dtype} of shape {array.shape}")
+    shared = SharedTokens.of(array, x, np.arange(shape.steps)[:, None] < lengths)
+    return shared if shared.count <= shape.execution.shared_tokens else None
+
+
+def check_state(shape: TrainingShape, name: str, state) -> np.ndarray:
+    """Give a state or its gradient, float32, (L, B, H); zeros by default.
+
+    Raises
+    ------
+    ValueError
+        If dtype, shape or a value is wrong.
+    """
+    if state is None:
+        return np.zeros(shape.state_shape, np.float32)
+    return check_float32(name, state, shape.state_shape)
+
+
+def check_skipped(shape: TrainingShape, skipped) -> np.ndarray:
+    """Give a copy of the cells to skip, bool, (L, T); none by default.
+
+    Raises
+    ------
+    ValueError
+        If dtype or shape is wrong.
+    """
+    expected = shape.network.layers, shape.steps
+    if skipped is None:
+        return np.zeros(expected, bool)
+    check_unmasked("skipped_cells", skipped)
+    if not isinstance(skipped, np.ndarray) or skipped.dtype != bool or skipped.shape != expected:
+        kind = getattr(skipped, "dtype", type(skipped).__name__)
+        raise ValueError(
+            f"skipped_cells must be an array of bool of shape {expected}, got {kind} of {np.shape(skipped)}"
+        )
+    return skipped.copy()
+
+
+def check_delta_threshold(shape: TrainingShape, value: float) -> float:
+    """Give the threshold below which gradients of gates count as zero.
+
+    Raises
+    ------
+    ValueError
+        If it is negative or not finite, or not 0 although a layer keeps δ whole.
+    """
+    value = check_threshold("delta_threshold", value)
+    for number in range(shape.network.layers):
+        if value and not shape.execution.storage.layer(number).compressed:
+            raise ValueError(f"layer {number} is dense and keeps δ whole: delta_threshold must be 0, got {value}")
+    return value
+
+
+def check_sent(shape: TrainingShape, sent) -> list[np.ndarray]:
+    """Give what each layer has sent, float32, (T, B, I + H) each; nothing without delta inputs.
+
+    Raises
+    ------
+    ValueError
+        If it is missing, not wanted, for another number of layers, or of another shape or dtype.
+    """
+    if shape.execution.delta_inputs.off:
+        if sent is not None:
+            raise ValueError("sent was given to a session whose TrainingShape has no delta inputs")
+        return []
+    network = shape.network
+    if sent is None or len(sent) != network.layers:
+        given = "none" if sent is None else len(sent)
+        raise ValueError(f"with delta inputs there must be what {network.layers} layers have sent, got {given}")
+    sizes = [network.inputs_of(number) + network.hidden_size for number in range(network.layers)]
+    shapes = [(shape.steps, shape.batch, size) for size in sizes]
+    return [check_float32(f"sent of layer {n}", *each) for n, each in enumerate(zip(sent, shapes, strict=True))]

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from etalstm.device import Device, InputGradients, Outputs, Session, TrainingShape
-from etalstm.device.both import BothPasses
-from etalstm.device.results import add_counts
+from etalstm.device.results import BothPasses, add_counts
 from etalstm.errors import CallOrderError
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shape import LayerGradients, LayerParameters

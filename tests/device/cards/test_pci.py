@@ -6,8 +6,7 @@ import os
 import pytest
 
 from etalstm.cli.main import run
-from etalstm.device.cards.nodes import CharacterNodes
-from etalstm.device.cards.pci import PciBus, PciError
+from etalstm.device.cards.nodes import CharacterNodes, PciBus, PciError
 
 command = importlib.import_module("etalstm.cli.hw.program")  # the package has the function under that name
 ADDRESS, OTHER, BRIDGE = "0000:65:00.0", "0000:b3:00.0", "0000:00:00.0"
@@ -34,7 +33,7 @@ def root(tmp_path):
 
 @pytest.fixture
 def bus(root, monkeypatch):
-    monkeypatch.setattr("etalstm.device.cards.pci._APPEAR_SECONDS", 0.1)
+    monkeypatch.setattr("etalstm.device.cards.nodes._APPEAR_SECONDS", 0.1)
     return PciBus(root)
 
 
@@ -80,7 +79,7 @@ def machine(root, monkeypatch, tmp_path):
     nodes = tmp_path / "dev"
     nodes.mkdir()
     (nodes / "xdma0_user").touch()
-    monkeypatch.setattr("etalstm.device.cards.pci._APPEAR_SECONDS", 0.1)
+    monkeypatch.setattr("etalstm.device.cards.nodes._APPEAR_SECONDS", 0.1)
     monkeypatch.setattr(command, "PciBus", lambda: PciBus(root))
     monkeypatch.setattr("etalstm.device.cards.xdma.CharacterNodes", lambda: CharacterNodes(nodes))
     return nodes

@@ -10,9 +10,8 @@ from etalstm.device.comparison import RandomRun, compare
 from etalstm.device.golden import GoldenDevice, GoldenSession
 from etalstm.device.ranks.device import RanksDevice
 from etalstm.device.ranks.exchange import ordered_total
-from etalstm.device.ranks.pipeline_device import PipelineDevice
-from etalstm.device.ranks.team import find_team
-from etalstm.device.ranks.worker import Call, serve
+from etalstm.device.ranks.pipeline import PipelineDevice
+from etalstm.device.ranks.team import Call, find_team, serve
 from etalstm.errors import DeviceError, DivergedError, EtaLstmError
 from etalstm.golden.fast.totals import add_arrays
 from etalstm.host.mpi.process import as_rank

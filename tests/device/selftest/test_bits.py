@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from etalstm.device.selftest.finding import describe, patterns, spans
+from etalstm.device.selftest.bench import describe, patterns, spans
 
 SENT = patterns(4096, seed=1)
 

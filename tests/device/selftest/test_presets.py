@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from etalstm.device.selftest import arithmetic, ports
+from etalstm.device.selftest import arithmetic, memory
 from etalstm.device.selftest.bench import Bench
 from etalstm_hw.config import PRESETS
 from tests.plan.machine import InterpretedAccelerator
 
 CHECKS = (
-    ports.mapping,
-    ports.data,
+    memory.mapping,
+    memory.data,
     arithmetic.vectors,
     arithmetic.parameters,
     arithmetic.lane_memories,
@@ -50,7 +50,7 @@ class Deaf(Timed):
 
 
 def test_a_window_that_is_not_reached_is_named():
-    found = ports.mapping(Bench(Deaf(PRESETS["bench"]))).findings
+    found = memory.mapping(Bench(Deaf(PRESETS["bench"]))).findings
     assert [each.what for each in found] == [
         f"channel {n} (port{n}) does not reach the windows of channels 2" for n in range(4)
     ]

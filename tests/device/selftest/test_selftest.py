@@ -10,7 +10,7 @@ import pytest
 from etalstm.cli.main import run
 from etalstm.device.machine.accelerator import Accelerator
 from etalstm.device.machine.hardware import HardwareDevice
-from etalstm.device.selftest.selftest import selftest
+from etalstm.device.selftest import selftest
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Register
 from etalstm_sim.compiled.library import Design, build_library

@@ -10,7 +10,7 @@ from typer import Option
 from etalstm.cli.devices import open_named
 from etalstm.cli.options import parse_densities
 from etalstm.device import TrainingShape
-from etalstm.device.machine.side_programs import SidePrograms
+from etalstm.device.machine.programs import SidePrograms
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import KINDS, Storage

@@ -9,7 +9,7 @@ from typer import Option
 from etalstm.cli.devices import open_named
 from etalstm.cli.options import parse_densities
 from etalstm.device import TrainingShape
-from etalstm.device.machine.side_programs import SidePrograms
+from etalstm.device.machine.programs import SidePrograms
 from etalstm.formats.codec import encode, index_words, stream_words
 from etalstm.network.execution import Execution
 from etalstm.network.shape import GATES, NetworkShape, initial_parameters

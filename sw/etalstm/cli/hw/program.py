@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
-from etalstm.device.cards.pci import PciBus, PciError
+from etalstm.device.cards.nodes import PciBus, PciError
 from etalstm.device.cards.xdma import check_unused
 from etalstm.host.durable import write_whole
 from etalstm_boards import program as programming

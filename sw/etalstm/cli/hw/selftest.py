@@ -9,10 +9,10 @@ from typer import Option
 
 from etalstm.cli.devices import open_named
 from etalstm.cli.options import Trace, TraceFirst, TraceLast, trace_options
-from etalstm.device.selftest.finding import Finding, Outcome
-from etalstm.device.selftest.selftest import MEMORY_BYTES
-from etalstm.device.selftest.selftest import selftest as run_selftest
-from etalstm.device.transports import is_hardware, is_simulation
+from etalstm.device.machine.hardware import is_hardware, is_simulation
+from etalstm.device.selftest import MEMORY_BYTES
+from etalstm.device.selftest import selftest as run_selftest
+from etalstm.device.selftest.bench import Finding, Outcome
 from etalstm.errors import DeviceError
 from etalstm.network.texts import PRESET_HELP
 

@@ -13,7 +13,7 @@ from etalstm.cli.options import Trace, TraceFirst, TraceLast, trace_options
 from etalstm.device import Device, OffloadDevice, TrainingShape
 from etalstm.device.comparison import Comparison, RandomRun
 from etalstm.device.comparison import compare as run_comparison
-from etalstm.device.transports import is_simulation
+from etalstm.device.machine.hardware import is_simulation
 from etalstm.network.architecture import SWING
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.execution import Execution

@@ -1,14 +1,114 @@
 """What the last passes have broadcast and kept, read from a machine's memory."""
 
+from functools import partial
+
 import numpy as np
 
 from etalstm.device.hooks import Factors
-from etalstm.device.machine.deltas import DeltaReader
 from etalstm.device.machine.windows import Windows
+from etalstm.errors import DeviceError
+from etalstm.formats.codec import check_index, decode
 from etalstm.network.storage import DENSE_TENSORS, KINDS, ProductCounts, Usage
+from etalstm.plan.memory import layout
 from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.memory_map import Array, unpack
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm_hw.contract import STREAM_INDEX
+
+_START, _BEATS, _KEPT = (STREAM_INDEX.index(name) for name in ("start", "beats", "kept"))
+
+
+class DeltaReader:
+    """Reads one layer's δ, wherever it lies: an array, or a stream for each step, batch tile, channel and unit tile.
+
+    Parameters
+    ----------
+    network : NetworkMap
+    arrays : LayerArrays
+    skipped : array, bool, (T,)
+        Of the T steps of the iteration those that wrote nothing: their δ is zero.
+    windows : Windows
+    """
+
+    def __init__(self, network: NetworkMap, arrays: LayerArrays, skipped: np.ndarray, windows: Windows):
+        self._config, self._log, self._every = network.config, network.kept.deltas, network.kept.every_delta
+        self._arrays, self._skipped, self._memory, self._windows = arrays, skipped, network.memory, windows
+        self._most_steps = network.steps
+
+    def kept(self) -> int:
+        """Count what is not zero; of streams only the index beats are read."""
+        if self._arrays.storage.compressed:
+            return int(self._index()[:, ~self._skipped, ..., _KEPT].sum())
+        return int(np.count_nonzero(self.values()))
+
+    def values(self) -> np.ndarray:
+        """Read δ: float32, (T, B, 4H), rows in canonical order: sums over them have the golden trainer's bits.
+
+        Raises
+        ------
+        DeviceError
+            If it was not kept: the memory has room for one layer's at a time.
+        """
+        if self._arrays.storage.compressed:
+            if not self._every:
+                raise DeviceError(
+                    f"the gradients of layer {self._arrays.number}'s gates were not kept: the memory has room for one "
+                    "layer's at a time; fewer sequences or steps, or a memory budget, leave room for all"
+                )
+            delta = self._decoded()
+        else:
+            delta = self._windows.read(self._arrays.delta.first(self._skipped.size))
+        delta[self._skipped] = 0
+        return np.ascontiguousarray(delta.swapaxes(2, 3)).reshape(*delta.shape[:2], -1)
+
+    def _index(self) -> np.ndarray:
+        """Read the index beats: int64, (channels, T, batch tiles, unit tiles, words of an index).
+
+        Raises
+        ------
+        StreamError
+            If one is damaged.
+        """
+        every, batch, size = self._arrays.delta_index, self._arrays.batch, self._config.vector_beats
+        of_steps = every.part(0, every.vectors // self._most_steps * self._skipped.size)
+        words = self._windows.read_words(of_steps).view(np.uint32)[..., : len(STREAM_INDEX)]
+        shape = (self._memory.channels, self._skipped.size, -1, self._arrays.tiling.units.tiles, len(STREAM_INDEX))
+        index = words.reshape(shape).astype(np.int64)
+        elements = [[self._vectors(tile) * self._arrays.tiling.units.lanes] for tile in range(batch.count)]
+        places = (every.first + np.arange(index[0, ..., 0].size)).reshape(index.shape[1:-1]) * size
+        check_index(index[:, ~self._skipped], elements, places[~self._skipped])
+        return index
+
+    def _vectors(self, tile: int) -> int:
+        """Count the vectors of the streams of a batch tile."""
+        return self._arrays.tiling.gates * self._arrays.batch.size_of(tile)
+
+    def _decoded(self) -> np.ndarray:
+        """Decode every stream: float32, (T, B, 4, H)."""
+        gates, units = self._arrays.tiling.gates, self._arrays.tiling.units
+        batch, steps = self._arrays.batch, self._skipped.size
+        index = self._index()
+        index[:, self._skipped] = 0
+        beats, first = self._beats(int((index[..., _START] + index[..., _BEATS]).max()))
+        dense = np.zeros(
+            (self._memory.channels, steps, batch.count, gates * units.tiles * batch.size, units.lanes), np.float32
+        )
+        for channel, step, tile, unit in np.argwhere(index[..., _BEATS]):
+            start, length = index[channel, step, tile, unit, [_START, _BEATS]]
+            vectors = self._vectors(tile)
+            words = beats[channel, start - first : start - first + length].reshape(-1)
+            block = decode(words, vectors * units.lanes, beat_words=self._config.beat_words)
+            dense[channel, step, tile, unit * vectors : (unit + 1) * vectors] = block.reshape(vectors, units.lanes)
+        places = partial(layout.gates_index, units, gates, steps, batch)
+        size = self._memory.channels, dense[0].size // units.lanes, units.lanes
+        elements, shape = self._memory.of_batch(places, (steps, batch.batch, gates, units.size), axis=1)
+        return unpack(Array("delta", "deltas", 0, size, shape, elements), dense)
+
+    def _beats(self, end: int) -> tuple[np.ndarray, int]:
+        """Read the log up to a beat: uint32, (channels, beats, words of a beat); and the number of its first beat."""
+        log, size = self._log, self._config.vector_beats
+        words = self._windows.read_words(log.part(0, max(1, -(-end // size) - log.first))).view(np.uint32)
+        return words.reshape(self._memory.channels, -1, self._config.beat_words), log.first * size
 
 
 class Measures:

@@ -11,13 +11,11 @@ import numpy as np
 from etalstm.device.api import Session
 from etalstm.device.machine.accelerator import Accelerator
 from etalstm.device.machine.faults import LogFullError
-from etalstm.device.machine.intermediates import Intermediates, OutgrownError
+from etalstm.device.machine.intermediates import Intermediates, OutgrownError, Spill
 from etalstm.device.machine.measures import Measures
 from etalstm.device.machine.planning import first_room, plan_session
 from etalstm.device.machine.programs import Find, ProgramMemory, roomy
-from etalstm.device.machine.scrub import Scrubber
-from etalstm.device.machine.spill import Spill
-from etalstm.device.machine.windows import Windows
+from etalstm.device.machine.windows import Scrubber, Windows
 from etalstm.device.results import Outputs, add_counts, all_counts
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError

@@ -10,7 +10,7 @@ import numpy as np
 
 from etalstm.device import Device, Outputs, Session, TrainingShape
 from etalstm.device.ranks.device import RanksDevice
-from etalstm.device.ranks.pipeline_device import PipelineDevice
+from etalstm.device.ranks.pipeline import PipelineDevice
 from etalstm.device.ranks.team import Team
 from etalstm.errors import DeviceError
 from etalstm.network.execution import Execution

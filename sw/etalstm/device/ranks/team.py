@@ -1,13 +1,260 @@
-"""All ranks, as rank 0 commands them."""
+"""All ranks, as rank 0 commands them, and what each does with its own device.
 
-from collections.abc import Sequence
+The arguments of a call are for one rank alone: rank 0 has cut the batch.
+"""
+
+import hashlib
+import importlib.metadata
+import platform
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
-from etalstm.device.ranks.worker import Call, Failure, Worker, attempt
+import numpy as np
+
+from etalstm import errors
+from etalstm.device import Device, Outputs, Session, TrainingShape
+from etalstm.device.ranks.exchange import Exchange, Total, digest
+from etalstm.device.ranks.stage import StageSession, shape_of_stage
 from etalstm.errors import DeviceError
 from etalstm.host.mpi.world import World, find_world
+from etalstm.network.pipeline_grid import Grid
+from etalstm.network.shape import LayerParameters
+from etalstm.network.storage import Usage
+from etalstm_hw import config, contract
+
+LOCAL_RANK = "RANK"  # in a device's name: the number of the rank on its host
+
+
+_ERRORS = {kind.__name__: kind for kind in (*vars(errors).values(), ValueError, MemoryError) if isinstance(kind, type)}
+
+
+class Call(NamedTuple):
+    """What rank 0 asks of a rank: a method of :class:`Worker`, or of one of its sessions."""
+
+    name: str
+    arguments: tuple = ()
+    session: int | None = None
+
+
+class Failure(NamedTuple):
+    """What went wrong on a rank: the error's class and message, and where it came from."""
+
+    kind: str
+    message: str
+    host: str
+    log: str
+
+    def error(self, rank: int) -> Exception:
+        """Give the error for rank 0 to raise; it names the rank."""
+        known = _ERRORS.get(self.kind)
+        text = f"rank {rank} on {self.host}: {self.message}"
+        if known is not None:
+            return known(text)
+        unknown = DeviceError(f"{text} ({self.kind})")
+        unknown.log = self.log
+        return unknown
+
+
+def attempt(work: Callable, *arguments) -> Any:
+    """Call a function; give what it gives, or a :class:`Failure`."""
+    try:
+        return work(*arguments)
+    except Exception as error:  # whatever it is, rank 0 raises it
+        log = getattr(error, "log", "") or traceback.format_exc()
+        return Failure(type(error).__name__, str(error), platform.node(), log)
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """What must be the same on all ranks, for a preset.
+
+    Members
+    -------
+    version : str
+        Of this package.
+    preset : str
+        Digest of the preset's numbers.
+    contract : int
+        Version of the contract between host and machine.
+    """
+
+    version: str
+    preset: str
+    contract: int
+
+    @classmethod
+    def of(cls, preset: str) -> "Introduction":
+        """Give this rank's."""
+        numbers = repr(config.preset(preset)).encode()
+        version = importlib.metadata.version("etalstm")
+        return cls(version, hashlib.blake2b(numbers, digest_size=8).hexdigest(), contract.VERSION)
+
+
+class RankSession:
+    """A rank's session of its part of the batch, and the sums of all ranks' gradients.
+
+    Parameters
+    ----------
+    inner : Session
+        See :func:`etalstm.device.machine.parts.shape_of_part`. Its arguments have been checked, so its hooks are
+        called.
+    exchange : Exchange
+    """
+
+    def __init__(self, inner: Session, exchange: Exchange):
+        self._inner, self._exchange = inner, exchange
+        inner.when_whole = exchange.give
+
+    def load(self, parameters: list[LayerParameters], velocities: list[LayerParameters]) -> None:
+        """Store weights and velocities; equal on all ranks."""
+        self._inner._load(parameters, velocities)
+
+    def store_as(self, storage) -> None:
+        """See :meth:`etalstm.device.Session.store_as`."""
+        self._inner.store_as(storage)
+
+    def send_as(self, inputs) -> None:
+        """See :meth:`etalstm.device.Session.send_as`."""
+        self._inner.send_as(inputs)
+
+    def forward(self, skipped, shared, x, lengths, h0, c0) -> Outputs:
+        """Run the part's forward pass."""
+        self._inner._skipped, self._inner._shared = skipped, shared
+        return self._inner._forward(x, lengths, h0, c0)
+
+    def backward(self, dy, dh, dc, delta_threshold: float) -> None:
+        """Run the part's backward pass; the gradients of all ranks are added meanwhile.
+
+        A rank that fails takes part in the sums all the same, so that no other rank waits for it.
+        """
+        self._exchange.begin()
+        try:
+            self._inner._backward(dy, dh, dc, delta_threshold)
+        finally:
+            self._exchange.give_rest()
+
+    def update(self, rule) -> None:
+        """Change weights and velocities by the sum of all ranks' gradients."""
+        self._inner._take_gradients([total.gradients for total in self._exchange.totals()])
+        self._inner._update(rule)
+
+    def scrub(self) -> None:
+        """Compare the memory of the rank's device, see :meth:`etalstm.device.Session.scrub`."""
+        self._inner._scrub()
+
+    def totals(self) -> list[Total]:
+        """Give the sums of all ranks' gradients."""
+        return self._exchange.totals()
+
+    def dx(self) -> np.ndarray:
+        """Read dx of the part."""
+        return self._inner._dx()
+
+    def states(self) -> tuple[np.ndarray, np.ndarray]:
+        """Read dh0 and dc0 of the part."""
+        return self._inner._initial_state_gradients()
+
+    def parameters(self) -> list[LayerParameters]:
+        """Read the weights."""
+        return self._inner._parameters()
+
+    def velocities(self) -> list[LayerParameters]:
+        """Read the velocities."""
+        return self._inner._velocities()
+
+    def digest(self, name: str) -> str:
+        """Give a digest of the weights or the velocities: they must be equal on all ranks."""
+        return digest(getattr(self, name)())
+
+    def usage(self) -> list[Usage]:
+        """Count what the part kept and computed."""
+        return self._inner._usage()
+
+    def shared_scalars(self) -> int:
+        """Count the scalars of x that the part broadcast where it shared tokens."""
+        return self._inner._shared_scalars()
+
+    def factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Give the factors of each layer's dW of the part."""
+        return self._inner._factors()
+
+    def counters(self) -> dict:
+        """Read the part's counters."""
+        return self._inner._counters()
+
+    def memory(self) -> dict:
+        """Describe the memory that the part takes."""
+        return self._inner._memory()
+
+
+class Worker:
+    """The devices and sessions of a rank.
+
+    Parameters
+    ----------
+    world : World
+    """
+
+    def __init__(self, world: World):
+        self._world, self._thread = world, ThreadPoolExecutor(1, "gradients")
+        self._devices: dict[int, Device] = {}
+        self._sessions: dict[int, RankSession | StageSession] = {}
+
+    def do(self, call: Call) -> Any:
+        """Do what a call says."""
+        of = self if call.session is None else self._sessions[call.session]
+        return getattr(of, call.name)(*call.arguments)
+
+    def introduce(self, preset: str) -> Introduction:
+        """Say what must be the same on all ranks."""
+        return Introduction.of(preset)
+
+    def open(self, number: int, open_device: Callable[..., Device], name: str, preset: str, options: dict) -> None:
+        """Open this rank's device."""
+        if name.endswith(LOCAL_RANK):
+            name = name.removesuffix(LOCAL_RANK) + str(self._world.local_rank)
+        self._devices[number] = open_device(name, preset, **options)
+
+    def create(self, device: int, number: int, shape: TrainingShape) -> None:
+        """Make a session for a part of a batch; a layer's gradients are exchanged beside the passes of those below."""
+        inner = self._devices[device].create(replace(shape, layers_apart=True))
+        exchange = Exchange(self._world.gradients, self._thread, shape.network)
+        self._sessions[number] = RankSession(inner, exchange)
+
+    def create_stage(self, device: int, number: int, shape: TrainingShape, grid: Grid) -> None:
+        """Make a session for the stage of a pipeline that this rank has; all ranks do so together."""
+        place = grid.place(self._world.rank)
+        communicator = self._world.of_stage(grid.depth)
+        of_stage = shape_of_stage(shape, place, self._devices[device].memory_bytes)
+        sessions = [self._devices[device].create(of_stage) for _ in range(place.most_kept)]
+        exchange = Exchange(communicator, self._thread, of_stage.network)
+        messages = self._world.layers, self._world.losses
+        self._sessions[number] = StageSession(sessions, place, exchange, self._thread, *messages)
+
+    def drop(self, numbers: list[int]) -> None:
+        """Forget sessions, whose memory is free then."""
+        for number in numbers:
+            self._sessions.pop(number, None)
+
+    def close(self, number: int) -> None:
+        """Close a device."""
+        self._devices.pop(number).close()
+
+    def device(self, number: int) -> Device:
+        """Give an open device of this rank."""
+        return self._devices[number]
+
+
+def serve(world: World) -> None:
+    """Do what rank 0 asks for, on another rank, until rank 0 ends."""
+    worker = Worker(world)
+    while (call := world.receive(0)) is not None:
+        world.answer(attempt(worker.do, call))
 
 
 class Team:

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from etalstm.device.selftest.bench import Bench, cast, load, store
-from etalstm.device.selftest.finding import Finding, Outcome, spans
+from etalstm.device.selftest.bench import Bench, Finding, Outcome, cast, load, spans, store
 from etalstm.formats.codec import pack_bf16
 from etalstm.golden.activation import sigmoid, tanh
 from etalstm.golden.arithmetic import add, multiply

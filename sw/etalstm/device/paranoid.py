@@ -7,10 +7,9 @@ import numpy as np
 
 from etalstm.device.access import exclusive
 from etalstm.device.api import Session
-from etalstm.device.both import BothPasses
 from etalstm.device.device import Device
 from etalstm.device.golden import GOLDEN, GoldenDevice
-from etalstm.device.results import InputGradients, Outputs
+from etalstm.device.results import BothPasses, InputGradients, Outputs
 from etalstm.errors import MismatchError
 from etalstm.network.shape import LayerGradients, LayerParameters, check_size
 

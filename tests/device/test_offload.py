@@ -8,8 +8,8 @@ import pytest
 
 from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.device.comparison import RandomRun, compare
-from etalstm.device.guards.feed import StreamTimeoutError, receive
 from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.device.offload import StreamTimeoutError, receive
 from etalstm.errors import DeviceError, PlanError, StreamError
 from etalstm.formats.sealed_stream import HEADER_BYTES, Encoding, StreamHeader, read_header, seal
 from etalstm.network.execution import Execution

@@ -1,1 +1,0 @@
-"""Devices around devices: ``paranoid`` compares with golden, ``offload`` leaves the forward passes to the host."""
