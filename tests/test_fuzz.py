@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from etalstm.data.own import open_own
-from etalstm.data.reading import Reading
+from etalstm.data.raw import Reading
 from etalstm.errors import EtaLstmError
 from etalstm.formats.codec import encode
 from etalstm.formats.sealed_stream import Encoding, StreamHeader, seal, unseal

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from etalstm.data.an4 import An4
-from etalstm.data.characters import CLASSES, collapsed, edit_distance, labels_of, steps_needed
+from etalstm.data.speech import CLASSES, collapsed, edit_distance, labels_of, steps_needed
 from etalstm.errors import DataError
 from tests.data.an4_files import TEXTS, contents, features, write_an4
 

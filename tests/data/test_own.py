@@ -8,7 +8,7 @@ import pytest
 from etalstm.data import SPLITS, Encoding, files
 from etalstm.data.arrays import read_inputs
 from etalstm.data.own import open_own
-from etalstm.data.reading import Reading
+from etalstm.data.raw import Reading
 from etalstm.errors import DataError
 
 REVIEWS = "".join(f"{'fine' if n % 3 else 'dull'} film number {n},{'pos' if n % 3 else 'neg'}\n" for n in range(60))

@@ -9,15 +9,12 @@ from etalstm.data.batches import Batches
 from etalstm.data.dataset import SPLITS, TASKS, Batch, DataSet
 from etalstm.data.digits import Digits
 from etalstm.data.encoding import UNITS, Encoding
-from etalstm.data.imdb import Imdb
-from etalstm.data.mr import Mr
+from etalstm.data.labelled import Imdb, Mr, Trec
 from etalstm.data.own import open_own
-from etalstm.data.ptb import Ptb
-from etalstm.data.pydoc import Pydoc
-from etalstm.data.reading import Reading
+from etalstm.data.raw import Reading
 from etalstm.data.sequences import Sequences, examples_of
+from etalstm.data.streams import Ptb, Pydoc
 from etalstm.data.trajectories import Trajectories
-from etalstm.data.trec import Trec
 
 __all__ = [
     "BROUGHT",

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from etalstm.data.characters import labels_of
 from etalstm.data.files import contents_of, decoded
 from etalstm.data.sequences import hold_out
-from etalstm.data.speech import Speech, Utterance
+from etalstm.data.speech import Speech, Utterance, labels_of
 from etalstm.errors import DataError
 
 ARCHIVE = "an4_mfcc13.tar.xz"

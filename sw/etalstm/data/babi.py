@@ -5,7 +5,7 @@ from pathlib import Path
 
 from etalstm.data.encoding import UNKNOWN
 from etalstm.data.files import members_of
-from etalstm.data.labelled import LabelledTexts
+from etalstm.data.labelled import HELD_OUT, LabelledTexts
 from etalstm.data.sequences import hold_out
 from etalstm.errors import DataError
 
@@ -13,7 +13,6 @@ FILE = "babi_en_tasks_1-20_v1-2.tar.xz"
 MEMBER = re.compile(r"en/qa(\d+)_[\w-]+_(train|test)\.txt$")
 TASKS = 20
 STEPS = 128  # 1 story in 17 is longer, the longest has 1,128 words
-VALIDATION_SHARE = 0.1  # of a task's questions for training
 _LINE = re.compile(r"(\d+) ([^\t]+?) *(?:\t([^\t]+)\t[\d ]+)?")
 _WORD = re.compile(r"[\w'-]+|\?")
 
@@ -43,7 +42,7 @@ class Babi(LabelledTexts):
             for split in ("train", "test"):
                 if (task, split) not in found:
                     raise DataError(f"{directory / FILE}: has no questions of task {task} for {split}")
-            train, validation = hold_out(self._questions(*found[task, "train"]), VALIDATION_SHARE)
+            train, validation = hold_out(self._questions(*found[task, "train"]), HELD_OUT)
             splits["train"] += train
             splits["validation"] += validation
             splits["test"] += self._questions(*found[task, "test"])

@@ -10,8 +10,7 @@ from etalstm.data.arrays import ARRAYS, read_arrays
 from etalstm.data.dataset import CLASSIFY, LANGUAGE, REGRESS, SPLITS, DataSet
 from etalstm.data.encoding import UNKNOWN, Encoding, split
 from etalstm.data.files import read_text
-from etalstm.data.raw import Raw, read_table
-from etalstm.data.reading import Reading
+from etalstm.data.raw import Raw, Reading, read_table
 from etalstm.data.sequences import MOST_STEPS, Example, Sequences
 from etalstm.data.streams import TokenStreams
 from etalstm.data.tables import DELIMITERS

@@ -1,12 +1,22 @@
-"""Long token streams, the next token at every step: what language models train on."""
+"""Long token streams, the next token at every step: what language models train on. Two such texts are known by name."""
 
+import zlib
 from copy import copy
+from pathlib import Path
+from pydoc_data.topics import topics
 from typing import Self
 
 import numpy as np
 
 from etalstm.data.dataset import LANGUAGE, Batch, DataSet, check_split
+from etalstm.data.encoding import CHARACTERS, UNKNOWN, WORDS, Encoding
+from etalstm.data.files import read_lines
+from etalstm.errors import DataError
 from etalstm.network.shape import check_size
+
+PYDOC_SHARES = (0.7, 0.1)  # of training and validation; the rest is the test split
+PTB_FILES = {"train": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "ptb.test.txt"}
+END = "<eos>"
 
 
 class TokenStreams(DataSet):
@@ -71,3 +81,77 @@ class TokenStreams(DataSet):
         weights = np.broadcast_to((np.arange(steps) < steps - missing)[:, None], (steps, batch)).astype(np.float32)
         fill = ((0, missing), (0, 0))
         return Batch(np.pad(inputs, fill), np.full(batch, steps), np.pad(targets, fill), weights)
+
+
+class Pydoc(TokenStreams):
+    """Python's own manual, ``pydoc_data.topics``: about 465,000 characters of about 100 kinds.
+
+    The text, and with it vocabulary and fingerprint, is that of the running Python.
+    """
+
+    name = "pydoc"
+    unit = "characters"
+
+    def __init__(self):
+        text = "\n".join(topics[title] for title in sorted(topics))
+        self.vocabulary = "".join(sorted(set(text)))
+        self.classes, self.steps = len(self.vocabulary), 32
+        self.encoding = Encoding(CHARACTERS, tokens=tuple(self.vocabulary))
+        number = {character: n for n, character in enumerate(self.vocabulary)}
+        tokens = np.array([number[character] for character in text], np.int64)
+        first = int(PYDOC_SHARES[0] * tokens.size)
+        second = first + int(PYDOC_SHARES[1] * tokens.size)
+        super().__init__(dict(zip(("train", "validation", "test"), np.split(tokens, [first, second]), strict=True)))
+        self.fingerprint = zlib.crc32(text.encode())
+
+
+class Ptb(TokenStreams):
+    """The Penn Treebank as Mikolov prepared it: one sentence a line, each followed by ``<eos>``; 10,000 words.
+
+    Parameters
+    ----------
+    directory : Path
+        Holds ``ptb.train.txt``, ``ptb.valid.txt`` and ``ptb.test.txt``.
+
+    Raises
+    ------
+    DataError
+        If a file is missing, empty or no UTF-8, or has a word that the training text has not.
+    """
+
+    name = "ptb"
+    unit = "words"
+
+    def __init__(self, directory: Path):
+        texts = {split: self._words(directory, file) for split, file in PTB_FILES.items()}
+        self.vocabulary = sorted(set(texts["train"]))
+        number = {word: n for n, word in enumerate(self.vocabulary)}
+        for split, words in texts.items():
+            foreign = next((word for word in words if word not in number and UNKNOWN not in number), None)
+            if foreign is not None:
+                raise DataError(f"{directory / PTB_FILES[split]}: {foreign!r} is no word of {PTB_FILES['train']}")
+        rare = number.get(UNKNOWN)
+        super().__init__({s: np.array([number.get(w, rare) for w in words], np.int64) for s, words in texts.items()})
+        self.classes, self.steps = len(self.vocabulary), 35
+        self.encoding = Encoding(WORDS, tokens=tuple(self.vocabulary), unknown=rare)
+        self.fingerprint = zlib.crc32("\n".join(" ".join(words) for words in texts.values()).encode())
+
+    @staticmethod
+    def _words(directory: Path, file: str) -> list[str]:
+        return [word for line in read_lines(directory, file, "utf-8") for word in [*line.split(), END]]
+
+
+def sentence_lengths(directory: Path) -> list[int]:
+    """Count the words of each sentence of the training text, ``<eos>`` included.
+
+    Parameters
+    ----------
+    directory : Path
+        Holds ``ptb.train.txt``.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, empty or no UTF-8.
+    """
+    return [len(line.split()) + 1 for line in read_lines(directory, PTB_FILES["train"], "utf-8")]

@@ -13,7 +13,7 @@ import torch
 
 from etalstm.cli.main import run
 from etalstm.cli.research.compress import compress
-from etalstm.data.ptb import Ptb
+from etalstm.data.streams import Ptb
 from etalstm.research.compress import load_network
 from etalstm.research.compress import run as runs
 from etalstm.research.compress.run import entries_of_rounds

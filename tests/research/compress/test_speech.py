@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from etalstm.cli.main import run
-from etalstm.data.characters import CLASSES, labels_of
-from etalstm.data.speech import SpeechBatch
+from etalstm.data.speech import CLASSES, SpeechBatch, labels_of
 from etalstm.device import open_device
 from etalstm.research.compress import MaskedSpeechModel, Sizes, SpeechModel, mask_of, prune
 from etalstm.research.compress.network import INPUTS

@@ -19,7 +19,7 @@ from etalstm.cli.options import (
     refuse,
     trace_options,
 )
-from etalstm.data.amount import Amount
+from etalstm.data.lengths import Amount
 from etalstm.device import TrainingShape
 from etalstm.network.architecture import SWING
 from etalstm.network.cells.lstm import LSTM

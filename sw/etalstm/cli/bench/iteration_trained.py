@@ -9,8 +9,8 @@ import numpy as np
 
 from etalstm.cli.devices import open_named
 from etalstm.data import open_data
-from etalstm.data.amount import Amount
 from etalstm.data.buckets import NONE
+from etalstm.data.lengths import Amount
 from etalstm.device import Device
 from etalstm.network.architecture import SWING, architecture
 from etalstm.network.storage import KINDS, Storage, Usage

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from etalstm.data.characters import BLANK, collapsed, edit_distance
 from etalstm.data.dataset import Batch
-from etalstm.data.speech import SpeechBatch
+from etalstm.data.speech import BLANK, SpeechBatch, collapsed, edit_distance
 from etalstm.research.compress.network import MaskedNetwork, Network, Sizes, States
 
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from etalstm.data.an4 import An4
-from etalstm.data.characters import CLASSES
-from etalstm.data.ptb import Ptb
+from etalstm.data.speech import CLASSES
+from etalstm.data.streams import Ptb
 from etalstm.research.compress.models import MaskedLanguageModel, MaskedSpeechModel
 from etalstm.research.compress.network import MaskedNetwork, Sizes
 from etalstm.research.compress_settings import LANGUAGE, SPEECH, CompressSettings

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from etalstm.data.amount import Amount, of_length
 from etalstm.data.dataset import Batch
+from etalstm.data.lengths import Amount, of_length
 
 STEPS, SIZE = 4, 3
 
