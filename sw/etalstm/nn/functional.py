@@ -7,11 +7,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from etalstm.device import Device
+from etalstm.network.delta_inputs import LayerThresholds
 from etalstm.network.execution import Execution
 from etalstm.network.storage import DENSE, check_threshold
 from etalstm.nn.engine import Engine, engine_of
@@ -200,3 +203,35 @@ def check_tensors(engine: Engine, x: Tensor, states: Sequence[Tensor], parameter
                 f"engine {engine.key!r} computes {engine.dtype}, got {name} in {tensor.dtype}; "
                 f"convert it, or for half precision use torch.autocast('cpu')"
             )
+
+
+def accelerate(
+    engine: str | Device = "golden",
+    storage: str | tuple[str, ...] | None = None,
+    theta: float | tuple[float, ...] = 0.0,
+    slices: int = 1,
+    input_threshold: float | tuple[LayerThresholds, ...] = 0.0,
+    refresh: int | None = None,
+    delta_threshold: float = 0.0,
+) -> OnEngine:
+    """Run every ``torch.nn.LSTM`` inside a ``with`` statement on an engine.
+
+    A backward pass may follow outside; it goes to the engine that ran the forward pass.
+
+    Parameters
+    ----------
+    engine, storage, theta, slices, input_threshold, refresh, delta_threshold : see :class:`etalstm.nn.LSTM`
+
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no such engine or storage, or a threshold is negative or not finite. Inside the statement, an LSTM
+        raises ``ValueError`` if `storage` has policies, or `input_threshold` entries, for another number of layers.
+    """
+    choices: dict[str, Any] = {"storage": storage, "theta": theta, "slices": slices}
+    choices |= {"input_threshold": input_threshold, "refresh": refresh}
+    return OnEngine(Settings.of(engine, delta_threshold, **choices))

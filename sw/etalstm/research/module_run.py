@@ -10,7 +10,7 @@ import torch
 from pydantic import NonNegativeInt
 from torch import nn
 
-from etalstm.nn.moments import load_adam, load_module
+from etalstm.nn.training import load_adam, load_module
 from etalstm.train.folder import RunFolder
 from etalstm.train.going_on import Place, RunSettings, check_same
 from etalstm.train.interrupt import Interrupt

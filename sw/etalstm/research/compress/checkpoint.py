@@ -8,7 +8,7 @@ import torch
 from pydantic import NonNegativeInt
 from torch import nn
 
-from etalstm.nn.moments import state_of
+from etalstm.nn.training import state_of
 from etalstm.research.compress.network import States
 from etalstm.research.module_run import ModuleCheckpoint, ModuleDescription, ModulePosition
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from etalstm.nn.iteration import iterate
+from etalstm.nn.training import iterate
 from etalstm.research.compress.masks import probing
 from etalstm.research.compress.network import MaskedNetwork, States
 from etalstm.research.compress.structure import Dimension

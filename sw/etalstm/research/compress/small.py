@@ -10,7 +10,7 @@ from pathlib import Path
 
 from etalstm.device import Device
 from etalstm.errors import CheckpointError
-from etalstm.nn.moments import load_module
+from etalstm.nn.training import load_module
 from etalstm.research.compress.network import Network, Sizes
 from etalstm.research.compress.task import TASKS
 from etalstm.train.sealed import Part, Sealed

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 
 from etalstm.errors import CheckpointError
-from etalstm.nn.moments import state_of
+from etalstm.nn.training import state_of
 from etalstm.research.module_run import ModuleCheckpoint, ModuleDescription, ModulePosition
 from etalstm.train.control import LEAST, MOST
 

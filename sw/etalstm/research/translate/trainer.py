@@ -9,8 +9,8 @@ import torch
 from etalstm.device import Device
 from etalstm.host.durable import write_whole
 from etalstm.network.storage import Usage
-from etalstm.nn.iteration import iterate
 from etalstm.nn.notes import counting
+from etalstm.nn.training import iterate
 from etalstm.research.module_run import ModuleRun
 from etalstm.research.translate.batches import Batch
 from etalstm.research.translate.checkpoint import TranslationCheckpoint, TranslationPosition
