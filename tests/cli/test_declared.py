@@ -8,7 +8,8 @@ import pytest
 from etalstm.cli.main import run
 from etalstm.cli.parser import load
 from etalstm.research.compress_settings import CompressSettings
-from etalstm.train.declared import declared
+from etalstm.train.checkpoint import Origin
+from etalstm.train.declared import declared, may_differ
 from etalstm.train.settings import PANELS, Settings
 
 SMALL = ["--hidden", "4", "--batch", "4", "--iterations", "1", "--evaluation-batches", "1"]
@@ -112,7 +113,16 @@ def test_every_setting_is_an_option_with_its_help_and_default(command, module, k
 
 def test_what_may_differ_where_a_run_goes_on_is_declared():
     expected = {"data", "engine", "preset", "rounds", "target", "start", "profile", "input_profile"}
-    assert set(CompressSettings.may_differ()) == expected
+    assert set(may_differ(CompressSettings)) == expected
+
+
+def test_what_a_checkpoint_compares_is_what_the_settings_declare():
+    weights_are_float32 = {"weight_format"}  # whatever the passes read
+    assert {*Origin.model_fields} & {*may_differ(Settings)} == {"batch"} | weights_are_float32
+    assert {*Origin.model_fields} & {*may_differ(Settings, between_epochs=False)} == weights_are_float32
+    fixed = {one.name for one in dataclasses.fields(Settings)} - {*may_differ(Settings)}
+    of_the_model = {"cell", "task", "hidden", "layers", "embedding", "tied"}
+    assert fixed <= {*Origin.model_fields} | of_the_model
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from safetensors.numpy import save, save_file
 
 from etalstm.errors import CheckpointError
 from etalstm.train.checkpoint import Checkpoint, Description, Identity, Origin, Position
-from etalstm.train.going_on import check_same
-from etalstm.train.sealed import digest
+from etalstm.train.sealed import check_same, digest
 
 MODEL = Identity(task="classify", input_size=2, hidden_size=3, layers=1, outputs=4, tokens=0)
 RUN = Origin(dataset="digits", data=7, batch=4, steps=5, slices=2, seed=0, optimizer="sgd")

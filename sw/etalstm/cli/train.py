@@ -16,12 +16,12 @@ from etalstm.cli.options import option
 from etalstm.data import open_data
 from etalstm.device.ranks.team import find_team
 from etalstm.network.shared_tokens import OFF
-from etalstm.train.declared import refuse_unused
+from etalstm.train.declared import blaming, refuse_unused
 from etalstm.train.folder import RunFolder
 from etalstm.train.loop import Trainer
 from etalstm.train.progress import ProgressReport
 from etalstm.train.reports import SERVICES, both, open_service
-from etalstm.train.settings import PANELS, RUN, Settings, blaming
+from etalstm.train.settings import PANELS, RUN, Settings
 
 
 @with_settings(Settings, PANELS)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import ClassVar, Self
 
 from etalstm.device import DEVICES, GOLDEN
 from etalstm.network.cells.lstm import LSTM
@@ -10,8 +10,7 @@ from etalstm.network.cells.named import cell_named
 from etalstm.network.shape import check_size
 from etalstm.network.storage import check_share
 from etalstm.network.texts import CELL_HELP, PRESET_HELP
-from etalstm.train.declared import Setting, Unused, check_bounds
-from etalstm.train.going_on import RunSettings
+from etalstm.train.declared import ALWAYS, REQUIRED, RunSettings, Unused, check_bounds, setting
 
 LANGUAGE, SPEECH = "language", "speech"
 DENSE = "dense"
@@ -141,160 +140,103 @@ class CompressSettings(RunSettings):
     """
 
     COMMAND: ClassVar[str] = "eta-lstm research compress"
-    data: Annotated[
-        str,
-        Setting(
-            "Directory of ptb.train.txt, ptb.valid.txt and ptb.test.txt, or an4_mfcc13.tar.xz", DATA,
-            typed=Path, read=_absolute, may_differ=True,
-        ),
-    ]  # fmt: skip
-    task: Annotated[str, Setting("What is learned: language, or speech", DATA)] = LANGUAGE
-    phases: Annotated[
-        tuple[str, ...],
-        Setting(
-            "Some of grow-weights, prune-units, grow-units, prune-weights, with commas between; dense: none of them "
-            "[default: all that can be]", CHANGE, typed=str, read=_read_phases, depends=True,
-        ),
-    ] = PHASES  # fmt: skip
-    engine: Annotated[str, Setting(f"What computes the LSTMs: {', '.join(DEVICES)}", MACHINE, may_differ=True)] = GOLDEN
-    preset: Annotated[
-        str, Setting(f"Whose cycles count. {PRESET_HELP}", MACHINE, read=_read_preset, may_differ=True)
-    ] = "vcu128"
-    cell: Annotated[str, Setting(f"{CELL_HELP}; without the step grow-units", MODEL)] = LSTM.name
-    hidden: Annotated[
-        int,
-        Setting("Units of each layer of the dense start [default: 200; speech: 128]", MODEL, check_size, depends=True),
-    ] = 200
-    embedding: Annotated[int, Setting("Size of a word's vector", MODEL, check_size, (OF_SPEECH,))] = 200
-    layers: Annotated[int, Setting("LSTM layers", MODEL, check_size)] = 2
-    bidirectional: Annotated[
-        bool, Setting("A speech model of two directions, whose units stay", MODEL, unused=(OF_LANGUAGE,))
-    ] = False
-    stack: Annotated[int, Setting("Frames of speech that make one step", DATA, check_size, (OF_LANGUAGE,))] = 3
-    dropout: Annotated[float, Setting("Share dropped in training", MODEL, _below_1)] = 0.2
-    batch: Annotated[
-        int,
-        Setting("Streams, or utterances, of an iteration [default: 20; speech: 16]", LEARN, check_size, depends=True),
-    ] = 20
-    steps: Annotated[int, Setting("Words of each stream in an iteration", LEARN, check_size, (OF_SPEECH,))] = 35
-    tokens: Annotated[
-        int | None,
-        Setting("The first so many words of the training text [default: all]", DATA, check_size, (OF_SPEECH,)),
-    ] = None
-    evaluated: Annotated[
-        int | None,
-        Setting("The same of validation and test text [default: all]", DATA, check_size, (OF_SPEECH,)),
-    ] = None
-    epochs: Annotated[
-        int,
-        Setting(
-            "Of the dense start, and of growing weights [default: 14; speech: 60]", LEARN, check_size, depends=True
-        ),
-    ] = 14
-    retrain_epochs: Annotated[
-        int,
-        Setting(
-            "After each other change [default: 2; speech: 4]", LEARN, check_size,
-            (_without(PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS),), option="--retrain", depends=True,
-        ),
-    ] = 2  # fmt: skip
-    learning_rate: Annotated[
-        float,
-        Setting(
-            "Of Adam, at the start; it falls to 0 [default: 0.002; speech: 0.004]", LEARN, _above_0,
-            option="--lr", depends=True,
-        ),
-    ] = 0.002  # fmt: skip
-    retrain_rate: Annotated[
-        float,
-        Setting(
-            "The same after a change [default: 0.0005; speech: 0.002]", LEARN, _above_0,
-            (_without(PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS),), option="--retrain-lr", depends=True,
-        ),
-    ] = 0.0005  # fmt: skip
-    clip: Annotated[
-        float, Setting("Largest norm of the gradient [default: 1; speech: 5]", LEARN, _above_0, depends=True)
-    ] = 1.0
-    seed: Annotated[int, Setting("Of first weights, masks and dropout", RUN, _seed)] = 0
-    density: Annotated[
-        float,
-        Setting(
-            "Share of the weights in the sparse seed [default: 0.3; speech: 0.5]", CHANGE, check_share,
-            (_without(GROW_WEIGHTS),), depends=True,
-        ),
-    ] = 0.3  # fmt: skip
-    growth: Annotated[float, Setting("Ratio of weight growth", CHANGE, check_share, (_without(GROW_WEIGHTS),))] = 0.1
-    growth_epochs: Annotated[
-        int,
-        Setting(
-            "Epochs after which weights grow, the first ones [default: 3; speech: 6]", CHANGE,
-            unused=(_without(GROW_WEIGHTS),), depends=True,
-        ),
-    ] = 3  # fmt: skip
-    unit_ratio: Annotated[
-        float, Setting("First ratio of pruning units and inputs", CHANGE, _ratio, (_without(PRUNE_UNITS),))
-    ] = 0.2
-    weight_ratio: Annotated[
-        float,
-        Setting(
-            "First ratio of pruning weights [default: 0.5; speech: 0.7]", CHANGE, _ratio, (_without(PRUNE_WEIGHTS),),
-            depends=True,
-        ),
-    ] = 0.5  # fmt: skip
-    rounds: Annotated[
-        int,
-        Setting(
-            "Most rounds of a step that prunes", CHANGE, check_size, (_without(PRUNE_UNITS, PRUNE_WEIGHTS),),
-            may_differ=True,
-        ),
-    ] = 8  # fmt: skip
-    tolerance: Annotated[
-        float,
-        Setting(
-            "How far above the dense start's validation may be: perplexity by a share, error rate by points "
-            "[default: 0.01; speech: 1]", CHANGE, _at_least_0, depends=True,
-        ),
-    ] = 0.01  # fmt: skip
-    gradient_batches: Annotated[
-        int,
-        Setting(
-            "Training batches whose gradients say what grows", CHANGE, check_size,
-            (_without(GROW_WEIGHTS, GROW_UNITS),),
-        ),
-    ] = 50  # fmt: skip
-    profile: Annotated[
-        str | None,
-        Setting(
-            "File of eta-lstm research profile latency: units stop at its points only", MACHINE,
-            unused=(_without(PRUNE_UNITS, GROW_UNITS),), typed=Path, read=_absolute, may_differ=True,
-        ),
-    ] = None  # fmt: skip
-    input_profile: Annotated[
-        str | None,
-        Setting(
-            "The same for the first layer's inputs", MACHINE, unused=(_without(PRUNE_UNITS, GROW_UNITS), OF_SPEECH),
-            typed=Path, read=_absolute, may_differ=True,
-        ),
-    ] = None  # fmt: skip
-    guided: Annotated[str, Setting("What the profile guides: all, or growth", MACHINE, unused=(WITHOUT_PROFILE,))] = ALL
-    grow_to: Annotated[
-        int | None,
-        Setting("Units of each layer after growth, instead of a profile", CHANGE, check_size, (_without(GROW_UNITS),)),
-    ] = None
-    target: Annotated[
-        float | None,
-        Setting(
-            "So many times fewer LSTM parameters than the dense start, then stop", CHANGE, _above_1,
-            (_without(PRUNE_UNITS, PRUNE_WEIGHTS),), may_differ=True,
-        ),
-    ] = None  # fmt: skip
-    start: Annotated[
-        str | None,
-        Setting(
-            "Folder of a run: take its dense start, and the settings that made it, instead of training one", RUN,
-            typed=Path, read=_absolute, may_differ=True,
-        ),
-    ] = None  # fmt: skip
+    data: str = setting(
+        REQUIRED, "Directory of ptb.train.txt, ptb.valid.txt and ptb.test.txt, or an4_mfcc13.tar.xz", DATA,
+        typed=Path, read=_absolute, may_differ=ALWAYS,
+    )  # fmt: skip
+    task: str = setting(LANGUAGE, "What is learned: language, or speech", DATA)
+    phases: tuple[str, ...] = setting(
+        PHASES,
+        "Some of grow-weights, prune-units, grow-units, prune-weights, with commas between; dense: none of them "
+        "[default: all that can be]", CHANGE, typed=str, read=_read_phases, depends=True,
+    )  # fmt: skip
+    engine: str = setting(GOLDEN, f"What computes the LSTMs: {', '.join(DEVICES)}", MACHINE, may_differ=ALWAYS)
+    preset: str = setting("vcu128", f"Whose cycles count. {PRESET_HELP}", MACHINE, read=_read_preset, may_differ=ALWAYS)
+    cell: str = setting(LSTM.name, f"{CELL_HELP}; without the step grow-units", MODEL)
+    hidden: int = setting(
+        200, "Units of each layer of the dense start [default: 200; speech: 128]", MODEL, check_size, depends=True
+    )
+    embedding: int = setting(200, "Size of a word's vector", MODEL, check_size, (OF_SPEECH,))
+    layers: int = setting(2, "LSTM layers", MODEL, check_size)
+    bidirectional: bool = setting(
+        False, "A speech model of two directions, whose units stay", MODEL, unused=(OF_LANGUAGE,)
+    )
+    stack: int = setting(3, "Frames of speech that make one step", DATA, check_size, (OF_LANGUAGE,))
+    dropout: float = setting(0.2, "Share dropped in training", MODEL, _below_1)
+    batch: int = setting(
+        20, "Streams, or utterances, of an iteration [default: 20; speech: 16]", LEARN, check_size, depends=True
+    )
+    steps: int = setting(35, "Words of each stream in an iteration", LEARN, check_size, (OF_SPEECH,))
+    tokens: int | None = setting(
+        None, "The first so many words of the training text [default: all]", DATA, check_size, (OF_SPEECH,)
+    )
+    evaluated: int | None = setting(
+        None, "The same of validation and test text [default: all]", DATA, check_size, (OF_SPEECH,)
+    )
+    epochs: int = setting(
+        14, "Of the dense start, and of growing weights [default: 14; speech: 60]", LEARN, check_size, depends=True
+    )
+    retrain_epochs: int = setting(
+        2, "After each other change [default: 2; speech: 4]", LEARN, check_size,
+        (_without(PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS),), option="--retrain", depends=True,
+    )  # fmt: skip
+    learning_rate: float = setting(
+        0.002, "Of Adam, at the start; it falls to 0 [default: 0.002; speech: 0.004]", LEARN, _above_0, option="--lr",
+        depends=True,
+    )  # fmt: skip
+    retrain_rate: float = setting(
+        0.0005, "The same after a change [default: 0.0005; speech: 0.002]", LEARN, _above_0,
+        (_without(PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS),), option="--retrain-lr", depends=True,
+    )  # fmt: skip
+    clip: float = setting(1.0, "Largest norm of the gradient [default: 1; speech: 5]", LEARN, _above_0, depends=True)
+    seed: int = setting(0, "Of first weights, masks and dropout", RUN, _seed)
+    density: float = setting(
+        0.3, "Share of the weights in the sparse seed [default: 0.3; speech: 0.5]", CHANGE, check_share,
+        (_without(GROW_WEIGHTS),), depends=True,
+    )  # fmt: skip
+    growth: float = setting(0.1, "Ratio of weight growth", CHANGE, check_share, (_without(GROW_WEIGHTS),))
+    growth_epochs: int = setting(
+        3, "Epochs after which weights grow, the first ones [default: 3; speech: 6]", CHANGE,
+        unused=(_without(GROW_WEIGHTS),), depends=True,
+    )  # fmt: skip
+    unit_ratio: float = setting(
+        0.2, "First ratio of pruning units and inputs", CHANGE, _ratio, (_without(PRUNE_UNITS),)
+    )
+    weight_ratio: float = setting(
+        0.5, "First ratio of pruning weights [default: 0.5; speech: 0.7]", CHANGE, _ratio, (_without(PRUNE_WEIGHTS),),
+        depends=True,
+    )  # fmt: skip
+    rounds: int = setting(
+        8, "Most rounds of a step that prunes", CHANGE, check_size, (_without(PRUNE_UNITS, PRUNE_WEIGHTS),),
+        may_differ=ALWAYS,
+    )  # fmt: skip
+    tolerance: float = setting(
+        0.01, "How far above the dense start's validation may be: perplexity by a share, error rate by points "
+        "[default: 0.01; speech: 1]", CHANGE, _at_least_0, depends=True,
+    )  # fmt: skip
+    gradient_batches: int = setting(
+        50, "Training batches whose gradients say what grows", CHANGE, check_size, (_without(GROW_WEIGHTS, GROW_UNITS),)
+    )
+    profile: str | None = setting(
+        None, "File of eta-lstm research profile latency: units stop at its points only", MACHINE,
+        unused=(_without(PRUNE_UNITS, GROW_UNITS),), typed=Path, read=_absolute, may_differ=ALWAYS,
+    )  # fmt: skip
+    input_profile: str | None = setting(
+        None, "The same for the first layer's inputs", MACHINE, unused=(_without(PRUNE_UNITS, GROW_UNITS), OF_SPEECH),
+        typed=Path, read=_absolute, may_differ=ALWAYS,
+    )  # fmt: skip
+    guided: str = setting(ALL, "What the profile guides: all, or growth", MACHINE, unused=(WITHOUT_PROFILE,))
+    grow_to: int | None = setting(
+        None, "Units of each layer after growth, instead of a profile", CHANGE, check_size, (_without(GROW_UNITS),)
+    )
+    target: float | None = setting(
+        None, "So many times fewer LSTM parameters than the dense start, then stop", CHANGE, _above_1,
+        (_without(PRUNE_UNITS, PRUNE_WEIGHTS),), may_differ=ALWAYS,
+    )  # fmt: skip
+    start: str | None = setting(
+        None, "Folder of a run: take its dense start, and the settings that made it, instead of training one", RUN,
+        typed=Path, read=_absolute, may_differ=ALWAYS,
+    )  # fmt: skip
 
     @classmethod
     def of(cls, given: dict) -> Self:

@@ -11,11 +11,11 @@ from pydantic import NonNegativeInt
 from torch import nn
 
 from etalstm.nn.training import load_adam, load_module
+from etalstm.train.declared import RunSettings
 from etalstm.train.folder import RunFolder
-from etalstm.train.going_on import Place, RunSettings, check_same
 from etalstm.train.interrupt import Interrupt
 from etalstm.train.metrics import MetricsLog
-from etalstm.train.sealed import Part, Sealed
+from etalstm.train.sealed import Part, Place, Sealed, check_same
 
 Report = Callable[[dict], None]
 

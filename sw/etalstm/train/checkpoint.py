@@ -8,8 +8,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from etalstm.data.buckets import NONE
 from etalstm.network.weight_format import FLOAT32
 from etalstm.train.control import LEAST, MOST
-from etalstm.train.going_on import Place
-from etalstm.train.sealed import Part, Sealed
+from etalstm.train.sealed import Part, Place, Sealed
 
 BY_STEP = "significance.profile", "significance.reach"  # tensors whose last axis is a distance from the end
 

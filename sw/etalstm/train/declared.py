@@ -1,11 +1,40 @@
-"""Settings that are declared once. The command line, files and refusals take what they need from the declaration.
+"""Settings that are declared once. The command line, files, refusals and runs that go on take what they need from that.
 
-A setting is a field of a frozen dataclass: its type, its default, and a :class:`Setting` in its annotation.
+A setting is a field of a frozen dataclass, made by :func:`setting`.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args, get_type_hints
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast, get_args, get_type_hints
+
+from etalstm.errors import RunError
+from etalstm.host.strict import check_fields
+from etalstm.host.toml import TomlFile, dump
+from etalstm.network.storage import check_threshold
+
+Value = TypeVar("Value")
+Bound = Callable[[str, Any], object]
+REQUIRED: Any = MISSING
+"""In the place of a default: there is none."""
+
+
+class Differs(Enum):
+    """When a setting may be another one than a checkpoint's run had. Compared is what a run makes of a setting.
+
+    Of a file, for example, its content is compared, and not its path.
+    """
+
+    NEVER = "never"
+    BETWEEN_EPOCHS = "between epochs"
+    ALWAYS = "always"
+
+
+NEVER, BETWEEN_EPOCHS, ALWAYS = Differs
 
 
 class Unused(NamedTuple):
@@ -48,20 +77,28 @@ class Setting:
         The default as a user would type it, where that is not the setting's.
     depends : bool
         The default depends on other settings; the help's text tells it.
-    may_differ : bool
-        It may be another one where a run goes on.
+    may_differ : Differs, optional
+        What the class's ``MAY_DIFFER`` says if not given.
     """
 
     help: str
     panel: str
-    bound: Callable[[str, Any], object] | None = None
+    bound: Bound | None = None
     unused: tuple[Unused, ...] = ()
     option: str = ""
     typed: type | None = None
     read: Callable[[str, Any], object] | None = None
     shown: str | None = None
     depends: bool = False
-    may_differ: bool = False
+    may_differ: Differs | None = None
+
+
+def setting(
+    default: Value, help: str, panel: str, bound: Bound | None = None, unused: tuple[Unused, ...] = (), **others: Any
+) -> Value:
+    """Make the field of a dataclass; parameters after the default are those of :class:`Setting`."""
+    made: Any = dataclasses.field(default=default, metadata={"setting": Setting(help, panel, bound, unused, **others)})
+    return cast(Value, made)  # what a type checker is to see in the class
 
 
 class Declared(NamedTuple):
@@ -83,23 +120,21 @@ class Declared(NamedTuple):
         return type(None) in get_args(self.kind)
 
 
-_KNOWN: dict[type, dict[str, Declared]] = {}  # reading the annotations takes time
-
-
+@cache  # reading the annotations takes time
 def declared(kind: type) -> dict[str, Declared]:
     """Give the settings of a dataclass by name, in their order."""
-    if kind not in _KNOWN:
-        _KNOWN[kind] = _read(kind)
-    return _KNOWN[kind]
+    kinds = get_type_hints(kind)
+    return {
+        field.name: Declared(field.name, kinds[field.name], getattr(kind, field.name, None), field.metadata["setting"])
+        for field in dataclasses.fields(kind)
+        if "setting" in field.metadata
+    }
 
 
-def _read(kind: type) -> dict[str, Declared]:
-    found = {}
-    for name, annotation in get_type_hints(kind, include_extras=True).items():
-        setting = next((extra for extra in get_args(annotation)[1:] if isinstance(extra, Setting)), None)
-        if setting is not None:
-            found[name] = Declared(name, get_args(annotation)[0], getattr(kind, name, None), setting)
-    return found
+def may_differ(kind: "type[RunSettings]", between_epochs: bool = True) -> tuple[str, ...]:
+    """Name the settings of a :class:`RunSettings` that may differ where a run goes on, between epochs or within one."""
+    allowed = {ALWAYS, BETWEEN_EPOCHS} if between_epochs else {ALWAYS}
+    return tuple(name for name, one in declared(kind).items() if (one.setting.may_differ or kind.MAY_DIFFER) in allowed)
 
 
 def check_bounds(settings: object) -> None:
@@ -138,3 +173,110 @@ def one_of(names: Iterable[str]) -> Callable[[str, Any], None]:
             raise ValueError(f"{name} must be one of {', '.join(names)}, got {value!r}")
 
     return check
+
+
+def number(words: str, holds: Callable[[float], bool]) -> Bound:
+    """Give a bound: the value is a finite number of at least 0 for which a condition holds; `words` say it."""
+
+    def check(name: str, value: Any) -> None:
+        if not holds(check_threshold(name, value)):
+            raise ValueError(f"{name} must be {words}, got {value}")
+
+    return check
+
+
+below_1 = number("at least 0 and below 1", lambda value: value < 1)
+up_to_1 = number("0 to 1", lambda value: value <= 1)
+above_0 = number("above 0", lambda value: value > 0)
+above_0_up_to_1 = number("above 0 and at most 1", lambda value: 0 < value <= 1)
+within_0_and_1 = number("above 0 and below 1", lambda value: 0 < value < 1)
+
+
+def at_least_0(name: str, value: Any) -> None:
+    """Check that the value is an integer of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
+
+
+def absolute(_: str, path: Path) -> str:
+    """Read a path: a run that goes on from another directory means the same file."""
+    return str(path.absolute())
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What the settings of different kinds of runs have in common. Those of a kind are a frozen dataclass.
+
+    Members
+    -------
+    COMMAND : str
+        That makes such runs.
+    MAY_DIFFER : Differs
+        Of settings that declare nothing of it.
+    """
+
+    COMMAND: ClassVar[str]
+    MAY_DIFFER: ClassVar[Differs] = NEVER
+
+    @property
+    def identity(self) -> dict:
+        """What must agree for a run to go on with the same bits."""
+        return {name: value for name, value in self.table().items() if name not in may_differ(type(self))}
+
+    def table(self) -> dict:
+        """Give all of them, tuples as lists."""
+        values = dataclasses.asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    def going_on(self, given: dict) -> Self:
+        """Give the settings of a run that goes on with others for some; ``ValueError`` if one must not differ."""
+        for name, value in given.items():
+            if name not in may_differ(type(self)) and value != getattr(self, name):
+                raise ValueError(
+                    f"{name} may not differ where a run goes on: it was {getattr(self, name)!r}, got {value!r}"
+                )
+        return dataclasses.replace(self, **given)
+
+    def text_of_file(self) -> str:
+        """Give the TOML that :meth:`load` reads."""
+        return dump(self.table(), f"Settings of a run of {self.COMMAND}")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a run's settings.
+
+        Raises
+        ------
+        RunError
+            If there is no such file, or a setting is missing, unknown, of another type, or cannot be.
+        """
+        file = open_settings(path, f"; is it the folder of {cls.COMMAND}?")
+        try:
+            return cls(**check_fields(cls, file.table, file, RunError))
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{file.blamed(str(error))}: {error}") from error
+
+
+def open_settings(path: Path, hint: str = " of settings") -> TomlFile:
+    """Open a file of settings; :class:`RunError` if it is not there, with the hint, or no TOML."""
+    try:
+        return TomlFile(path)
+    except FileNotFoundError as error:
+        raise RunError(f"{path}: there is no such file{hint}") from error
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path}: not TOML: {error}") from error
+
+
+@contextmanager
+def blaming(path: Path | None) -> Iterator[None]:
+    """Context in which settings of a file, with others on top, are used: ``ValueError`` becomes :class:`RunError`.
+
+    The message names the file, and the line of the first setting in it that the error names. Without a file the error
+    stays as it is.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if path is None:
+            raise
+        raise RunError(f"{open_settings(path).blamed(str(error))}, with the options on top: {error}") from error

@@ -6,8 +6,8 @@ from pathlib import Path
 from etalstm.errors import RunError
 from etalstm.host.durable import naming, write_whole
 from etalstm.network.storage import PRODUCTS_OF_DELTA
-from etalstm.train.going_on import Place
 from etalstm.train.loss import SCORES
+from etalstm.train.sealed import Place
 
 SHARES = ("footprint", "arithmetic", "backward_arithmetic", "delta_density")
 

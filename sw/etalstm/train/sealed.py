@@ -5,12 +5,13 @@ Nothing in such a file depends on device, clock or machine: equal contents are e
 
 import hashlib
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
@@ -25,6 +26,20 @@ class Part(BaseModel):
     """A description, or a part of one: no field is converted, none may be added."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Place(Part):
+    """Where a run is.
+
+    Members
+    -------
+    iteration : int         done since the start
+    epoch, batch : int      the next one's numbers, from 0
+    """
+
+    iteration: NonNegativeInt
+    epoch: NonNegativeInt
+    batch: NonNegativeInt
 
 
 Described = TypeVar("Described", bound=Part)
@@ -115,6 +130,32 @@ class Sealed(Generic[Described]):
         for name in sorted(shapes | found):
             if shapes.get(name) != found.get(name):
                 raise CheckpointError(f"{path}: tensor {name} has shape {found.get(name)}, expected {shapes.get(name)}")
+
+
+def check_same(
+    path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any], may_differ: Collection[str] = ()
+) -> None:
+    """Refuse to go on from a checkpoint of another run.
+
+    Parameters
+    ----------
+    path : Path
+        Of the checkpoint, for the message.
+    theirs, ours : mapping from str
+        What defines the checkpoint's run, and the run that is to go on.
+    may_differ : collection of str
+        Names that are not compared.
+
+    Raises
+    ------
+    CheckpointError
+        Naming the first entry that differs, and both values.
+    """
+    for name in {**ours, **theirs}:
+        if name not in may_differ and theirs.get(name) != ours.get(name):
+            raise CheckpointError(
+                f"{path}: of another run: its {name} is {theirs.get(name)}, here it is {ours.get(name)}"
+            )
 
 
 def write_sealed(path: Path, key: str, description: dict, tensors: dict[str, np.ndarray]) -> None:

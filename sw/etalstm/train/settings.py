@@ -1,21 +1,14 @@
 """What a user chooses about a training run, with the defaults and the checks."""
 
-import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Any, ClassVar
 
-from etalstm.data import DATASETS, TASKS, UNITS, Reading
-from etalstm.data.arrays import ARRAYS
 from etalstm.data.buckets import NONE, read_buckets
-from etalstm.data.dataset import LANGUAGE
-from etalstm.data.encoding import BYTES
 from etalstm.device import DEVICES
 from etalstm.errors import RunError
 from etalstm.host.strict import check_fields
-from etalstm.host.toml import TomlFile, dump
+from etalstm.host.toml import dump
 from etalstm.network.architecture import SWING, architecture
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.delta_inputs import DeltaInputs, input_thresholds_text
@@ -41,81 +34,48 @@ from etalstm.network.update_rule import check_hyperparameters
 from etalstm.network.weight_format import FLOAT32
 from etalstm.train.chooser import CHOOSING
 from etalstm.train.control import check_delta_target, check_target
-from etalstm.train.declared import Setting, Unused, check_bounds, one_of
+from etalstm.train.data_settings import DATA, WITH_VECTORS, DataSettings
+from etalstm.train.declared import (
+    ALWAYS,
+    BETWEEN_EPOCHS,
+    NEVER,
+    Differs,
+    Unused,
+    above_0,
+    above_0_up_to_1,
+    at_least_0,
+    below_1,
+    check_bounds,
+    one_of,
+    open_settings,
+    setting,
+    up_to_1,
+)
 from etalstm.train.significance import EPOCHS_FULL, PARTS, Skipping, read_parts
 
 SGD, ADAM, ADAMW = OPTIMIZERS = ("sgd", "adam", "adamw")
 STEP, COSINE, PLATEAU = SCHEDULES = ("step", "cosine", "plateau")
 RATES = {SGD: 0.2, ADAM: 0.002, ADAMW: 0.002}  # that of SGD brings digits above 0.9 within 250 iterations
 HEADING = "Settings of a run of eta-lstm train; what is not here is the program's default."
-
-
-RUN, DATA, MODEL, LEARN = "The run", "Data", "Model", "Learning"
+RUN, MODEL, LEARN = "The run", "Model", "Learning"
 KEPT, MACHINE = "What is kept and computed", "Machine"
 PANELS = (RUN, DATA, MODEL, LEARN, KEPT, MACHINE)
 """Groups of the help, in their order."""
 
-WITHOUT_TASK = Unused("only used with --task", lambda run, _: run.task is None)
-WITH_LANGUAGE = Unused("not used with --task language", lambda run, _: run.task == LANGUAGE)
-WITH_ARRAYS = Unused(
-    "not used with a file of arrays", lambda run, _: run.task and Path(run.data).suffix.lower() == ARRAYS
-)
-WITH_VECTORS = Unused("not used where inputs are vectors", lambda _, data: data.input_size)
-WITH_VALIDATION = Unused("not used with --validation", lambda run, _: run.validation is not None)
-WITH_TEST = Unused("not used with --test", lambda run, _: run.test is not None)
-WITH_BOTH_FILES = Unused("not used with --validation and --test", lambda run, _: None not in (run.validation, run.test))
-WITH_BYTES = Unused("not used with --tokens bytes", lambda run, _: run.tokens == BYTES)
 WITHOUT_SGD = Unused("only used with --optimizer sgd", lambda run, _: run.optimizer != SGD)
 WITH_SGD = Unused("not used with --optimizer sgd", lambda run, _: run.optimizer == SGD)
 WITH_COSINE = Unused("not used with --schedule cosine", lambda run, _: run.schedule == COSINE)
 WITHOUT_COSINE = Unused("only used with --schedule cosine", lambda run, _: run.schedule != COSINE)
 WITHOUT_PLATEAU = Unused("only used with --schedule plateau", lambda run, _: run.schedule != PLATEAU)
 WITHOUT_STEP = Unused("only used with --schedule step", lambda run, _: run.schedule != STEP)
+OR_OFF: Any = {"typed": str, "read": number_or_off, "shown": "off"}  # of what a user can switch off
 WITHOUT_MS2 = Unused("only used with --ms2 or --ms2-steps", lambda run, _: run.skipping is None)
 
 
-def _absolute(_: str, path: Path) -> str:
-    return str(path.absolute())
-
-
-def _at_least_0(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
-
-
-def _below_1(name: str, value: float) -> None:
-    if not 0 <= check_threshold(name, value) < 1:
-        raise ValueError(f"{name} must be at least 0 and below 1, got {value}")
-
-
-def _0_to_1(name: str, value: float) -> None:
-    if not 0 <= check_threshold(name, value) <= 1:
-        raise ValueError(f"{name} must be 0 to 1, got {value}")
-
-
-def _above_0(name: str, value: float) -> None:
-    if not check_threshold(name, value) > 0:
-        raise ValueError(f"{name} must be above 0, got {value}")
-
-
-def _above_0_at_most_1(name: str, value: float) -> None:
-    if not 0 < check_threshold(name, value) <= 1:
-        raise ValueError(f"{name} must be above 0 and at most 1, got {value}")
-
-
-def _share(name: str, value: float) -> None:
-    if not 0 < check_threshold(name, value) < 1:
-        raise ValueError(f"{name} must be above 0 and below 1, got {value}")
-
-
 @dataclass(frozen=True)
-class Settings:
-    """One training run. What a setting means stands beside it. More is said where it is used:
+class Settings(DataSettings):
+    """One training run. What a setting means stands beside it. More is said in the base class, and where it is used:
 
-    dataset, task, tokens, lower, vocabulary, text, label, sequence, validation, test, validation_share, test_share
-        :data:`etalstm.data.DATASETS`, and for a file of one's own :class:`etalstm.data.Reading`.
-    buckets
-        :func:`etalstm.data.buckets.read_buckets`; a batch then has the steps of its bucket, and `steps` is not given.
     epochs, iterations
         The run ends at whichever comes first.
     storage, theta
@@ -148,228 +108,116 @@ class Settings:
         Naming the value and what is expected.
     """
 
-    dataset: Annotated[str | None, Setting(", ".join(DATASETS), DATA)] = None
-    device: Annotated[str, Setting(f"What trains: {', '.join(DEVICES)}", MACHINE)] = "golden"
-    preset: Annotated[str, Setting(PRESET_HELP, MACHINE)] = "sim"
-    pipeline: Annotated[
-        int,
-        Setting(
-            "Of several processes, those over which the layers are spread; 1: each has all layers", MACHINE, check_size
-        ),
-    ] = 1
-    hidden: Annotated[int, Setting("Units of a layer", MODEL, check_size)] = 32
-    layers: Annotated[int, Setting("Layers", MODEL, check_size)] = 1
-    cell: Annotated[str, Setting(CELL_HELP, MODEL)] = LSTM.name
-    batch: Annotated[int, Setting("Sequences of an iteration", LEARN, check_size)] = 32
-    steps: Annotated[int | None, Setting("Steps of an iteration [default: the data set's]", LEARN, check_size)] = None
-    buckets: Annotated[
-        str,
-        Setting(
-            "Batches of similar length: the most steps of each bucket, 8,16,32; auto: buckets of a batch of sequences "
-            "at least; or none", DATA,
-        ),
-    ] = NONE  # fmt: skip
-    embedding: Annotated[int, Setting("Size of a token's vector", MODEL, check_size, unused=(WITH_VECTORS,))] = 32
-    epochs: Annotated[int, Setting("Passes over the training split", RUN, check_size)] = 8
-    iterations: Annotated[int | None, Setting("At most so many iterations", RUN, check_size)] = None
-    learning_rate: Annotated[
-        float | None,
-        Setting(f"Learning rate [default: {', '.join(f'{k} {v}' for k, v in RATES.items())}]", LEARN, option="--lr"),
-    ] = None
-    momentum: Annotated[float, Setting("Momentum (sgd)", LEARN, unused=(WITHOUT_SGD,))] = 0.9
-    clip: Annotated[float, Setting("Largest norm of the gradient, 0 for any", LEARN)] = 1.0
-    weight_decay: Annotated[float, Setting("Weight decay", LEARN)] = 0.0
-    seed: Annotated[int, Setting("Of first weights and order", RUN, _at_least_0)] = 0
-    evaluation_batches: Annotated[int | None, Setting("At most so many batches of an evaluation", RUN, check_size)] = (
-        None
+    COMMAND: ClassVar[str] = "eta-lstm train"
+    MAY_DIFFER: ClassVar[Differs] = ALWAYS
+    device: str = setting("golden", f"What trains: {', '.join(DEVICES)}", MACHINE)
+    preset: str = setting("sim", PRESET_HELP, MACHINE)
+    pipeline: int = setting(
+        1, "Of several processes, those over which the layers are spread; 1: each has all layers", MACHINE, check_size
     )
-    checkpoint_every: Annotated[
-        int | None,
-        Setting("Iterations between checkpoints [default: only after epochs and at the end]", RUN, check_size),
-    ] = None
-    data: Annotated[
-        str | None,
-        Setting("Directory of the data set's files; with --task a file of one's own", DATA, typed=Path, read=_absolute),
-    ] = None
-    theta: Annotated[
-        float | tuple[float, ...],
-        Setting(
-            "Drop local gradients below: one number, or six, for i,f,g,o,s,r", KEPT,
-            typed=str, read=lambda _, text: read_thresholds(text), shown="0",
-        ),
-    ] = 0.0  # fmt: skip
-    storage: Annotated[
-        str | None,
-        Setting(
-            "What cells keep: dense, ms1, ms1-bf16, auto (the smaller) or auto-fastest "
-            "[default: ms1 with a theta or delta target, else dense]", KEPT,
-        ),
-    ] = None  # fmt: skip
-    ms2: Annotated[
-        float | None,
-        Setting(
-            "Skip cells predicted to add less than this share of the largest, or off", KEPT,
-            typed=str, read=number_or_off, shown="off",
-        ),
-    ] = None  # fmt: skip
-    ms2_steps: Annotated[
-        int | None, Setting("Instead of --ms2: each layer keeps so many last steps of a sequence", KEPT, check_size)
-    ] = None
-    ms2_full_epochs: Annotated[
-        int, Setting("Epochs at the beginning that skip no cell", KEPT, _at_least_0, unused=(WITHOUT_MS2,))
-    ] = EPOCHS_FULL
-    ms2_without: Annotated[
-        str, Setting(f"Skip cells without, with commas between: {', '.join(PARTS)}", KEPT, unused=(WITHOUT_MS2,))
-    ] = ""
-    decay: Annotated[
-        float,
-        Setting(
-            "Factor of the learning rate every --step-epochs, or on a plateau", LEARN, _above_0_at_most_1,
-            unused=(WITH_COSINE,),
-        ),
-    ] = 1.0  # fmt: skip
-    architecture: Annotated[str, Setting(ARCHITECTURE_HELP, MACHINE)] = SWING.name
-    memory_budget: Annotated[
-        int | None,
-        Setting(
-            "Bytes of the device's memory (not golden's); what cells keep beyond it goes to the host and back", MACHINE,
-            check_size,
-        ),
-    ] = None  # fmt: skip
-    delta_target: Annotated[
-        float | None,
-        Setting(
-            "Leave this share of the gates' gradients, the largest, for the products; or off", KEPT,
-            typed=str, read=number_or_off, shown="off",
-        ),
-    ] = None  # fmt: skip
-    input_threshold: Annotated[str | float, Setting(INPUT_THRESHOLD_HELP, KEPT, typed=str)] = "0"
-    refresh: Annotated[int | None, Setting(REFRESH_HELP, KEPT)] = None
-    input_target: Annotated[
-        float | None,
-        Setting(
-            "Send this share of x and h, what moved most (--refresh is 0 then by default); or off", KEPT,
-            typed=str, read=number_or_off, shown="off",
-        ),
-    ] = None  # fmt: skip
-    weight_format: Annotated[str, Setting(WEIGHT_FORMAT_HELP, KEPT)] = FLOAT32
-    shared_tokens: Annotated[
-        int | str,
-        Setting(
-            f"{SHARED_TOKENS_HELP}; auto: as many as pay", MACHINE, typed=str, read=lambda _, text: tokens_or_auto(text)
-        ),
-    ] = OFF
-    slices: Annotated[
-        int | str,
-        Setting(
-            f"{SLICES_HELP}; auto: what the device uses best", LEARN,
-            typed=str, read=lambda _, text: slices_or_auto(text), shown="1",
-        ),
-    ] = 1  # fmt: skip
-    offload: Annotated[
-        bool, Setting("The host runs the forward passes and streams what cells keep to the device", MACHINE)
-    ] = False
-    paranoid: Annotated[
-        int | None,
-        Setting(
-            "Every so many iterations, and before checkpoints, golden computes one too; other bits end the run",
-            MACHINE, check_size,
-        ),
-    ] = None  # fmt: skip
-    scrub: Annotated[
-        int | None,
-        Setting(
-            "Every so many iterations, and before checkpoints, read back what the device's memory must still hold; "
-            "other bits end the run", MACHINE, check_size,
-        ),
-    ] = None  # fmt: skip
-    optimizer: Annotated[
-        str, Setting(f"{', '.join(OPTIMIZERS)}; adam and adamw update on the host, sgd on the device", LEARN)
-    ] = SGD
-    beta1: Annotated[float, Setting("Of adam, adamw", LEARN, _below_1, unused=(WITH_SGD,))] = 0.9
-    beta2: Annotated[float, Setting("Of adam, adamw", LEARN, _below_1, unused=(WITH_SGD,))] = 0.999
-    epsilon: Annotated[float, Setting("Of adam, adamw", LEARN, _above_0, unused=(WITH_SGD,))] = 1e-8
-    schedule: Annotated[str, Setting(f"Of the learning rate: {', '.join(SCHEDULES)}", LEARN, one_of(SCHEDULES))] = STEP
-    step_epochs: Annotated[
-        int, Setting("Epochs from one decay to the next (step)", LEARN, check_size, unused=(WITHOUT_STEP,))
-    ] = 1
-    patience: Annotated[
-        int,
-        Setting("Epochs without a better loss until a decay (plateau)", LEARN, _at_least_0, unused=(WITHOUT_PLATEAU,)),
-    ] = 2
-    warmup: Annotated[int, Setting("Iterations in which the learning rate rises", LEARN, _at_least_0)] = 0
-    floor: Annotated[
-        float, Setting("Share of the learning rate at the end (cosine)", LEARN, _0_to_1, unused=(WITHOUT_COSINE,))
-    ] = 0.0
-    early_stopping: Annotated[
-        int | None, Setting("End after so many epochs without a better validation loss; test the best", RUN, check_size)
-    ] = None
-    dropout: Annotated[float, Setting("Share dropped between layers in training", MODEL, _below_1)] = 0.0
-    tied: Annotated[bool, Setting("The output layer's weights are the embedding", MODEL)] = False
-    task: Annotated[str | None, Setting(f"What is learnt of that file: {', '.join(TASKS)}", DATA, one_of(TASKS))] = None
-    tokens: Annotated[
-        str | None,
-        Setting(
-            f"{', '.join(UNITS)} [default: words, for language characters]", DATA, one_of(UNITS),
-            unused=(WITHOUT_TASK, WITH_ARRAYS, WITH_VECTORS),
-        ),
-    ] = None  # fmt: skip
-    lower: Annotated[bool, Setting("Texts in lower case", DATA, unused=(WITHOUT_TASK, WITH_ARRAYS, WITH_VECTORS))] = (
-        False
+    hidden: int = setting(32, "Units of a layer", MODEL, check_size, may_differ=NEVER)
+    layers: int = setting(1, "Layers", MODEL, check_size, may_differ=NEVER)
+    cell: str = setting(LSTM.name, CELL_HELP, MODEL, may_differ=NEVER)
+    # Between epochs no state is carried, and the order of the examples is not begun: the batch may be another one.
+    batch: int = setting(32, "Sequences of an iteration", LEARN, check_size, may_differ=BETWEEN_EPOCHS)
+    steps: int | None = setting(
+        None, "Steps of an iteration [default: the data set's]", LEARN, check_size, may_differ=NEVER
     )
-    vocabulary: Annotated[
-        int | None,
-        Setting(
-            "At most so many tokens, the most frequent; others are unknown", DATA, check_size,
-            unused=(WITHOUT_TASK, WITH_ARRAYS, WITH_VECTORS, WITH_BYTES),
-        ),
-    ] = None  # fmt: skip
-    text: Annotated[
-        str | None,
-        Setting(
-            "Column of the text [default: guessed, and printed]", DATA,
-            unused=(WITHOUT_TASK, WITH_LANGUAGE, WITH_ARRAYS, WITH_VECTORS),
-        ),
-    ] = None  # fmt: skip
-    label: Annotated[
-        str | None,
-        Setting(
-            "Column of class, tag or number [default: guessed, and printed]", DATA,
-            unused=(WITHOUT_TASK, WITH_LANGUAGE, WITH_ARRAYS),
-        ),
-    ] = None  # fmt: skip
-    sequence: Annotated[
-        str | None,
-        Setting(
-            "Column that tells which sequence a row belongs to [default: sequence]", DATA,
-            unused=(WITHOUT_TASK, WITH_LANGUAGE, WITH_ARRAYS),
-        ),
-    ] = None  # fmt: skip
-    validation: Annotated[
-        str | None,
-        Setting(
-            "File of the validation split [default: a share]", DATA,
-            typed=Path, read=_absolute, unused=(WITHOUT_TASK,),
-        ),
-    ] = None  # fmt: skip
-    test: Annotated[
-        str | None,
-        Setting("File of the test split [default: a share]", DATA, typed=Path, read=_absolute, unused=(WITHOUT_TASK,)),
-    ] = None
-    validation_share: Annotated[
-        float,
-        Setting("Share for validation, where there is no file", DATA, _share, unused=(WITHOUT_TASK, WITH_VALIDATION)),
-    ] = Reading.validation_share
-    test_share: Annotated[
-        float, Setting("Share for the test, where there is no file", DATA, _share, unused=(WITHOUT_TASK, WITH_TEST))
-    ] = Reading.test_share
-    split_seed: Annotated[
-        int,
-        Setting(
-            "Of the choice which example is in which split", DATA, _at_least_0,
-            unused=(WITHOUT_TASK, WITH_LANGUAGE, WITH_BOTH_FILES),
-        ),
-    ] = Reading.split_seed  # fmt: skip
+    embedding: int = setting(
+        32, "Size of a token's vector", MODEL, check_size, unused=(WITH_VECTORS,), may_differ=NEVER
+    )
+    epochs: int = setting(8, "Passes over the training split", RUN, check_size)
+    iterations: int | None = setting(None, "At most so many iterations", RUN, check_size)
+    learning_rate: float | None = setting(
+        None, f"Learning rate [default: {', '.join(f'{k} {v}' for k, v in RATES.items())}]", LEARN, option="--lr"
+    )
+    momentum: float = setting(0.9, "Momentum (sgd)", LEARN, unused=(WITHOUT_SGD,))
+    clip: float = setting(1.0, "Largest norm of the gradient, 0 for any", LEARN)
+    weight_decay: float = setting(0.0, "Weight decay", LEARN)
+    seed: int = setting(0, "Of first weights and order", RUN, at_least_0, may_differ=NEVER)
+    evaluation_batches: int | None = setting(None, "At most so many batches of an evaluation", RUN, check_size)
+    checkpoint_every: int | None = setting(
+        None, "Iterations between checkpoints [default: only after epochs and at the end]", RUN, check_size
+    )
+    theta: float | tuple[float, ...] = setting(
+        0.0, "Drop local gradients below: one number, or six, for i,f,g,o,s,r", KEPT, typed=str,
+        read=lambda _, text: read_thresholds(text), shown="0",
+    )  # fmt: skip
+    storage: str | None = setting(
+        None, "What cells keep: dense, ms1, ms1-bf16, auto (the smaller) or auto-fastest "
+        "[default: ms1 with a theta or delta target, else dense]", KEPT,
+    )  # fmt: skip
+    ms2: float | None = setting(
+        None, "Skip cells predicted to add less than this share of the largest, or off", KEPT, **OR_OFF
+    )
+    ms2_steps: int | None = setting(
+        None, "Instead of --ms2: each layer keeps so many last steps of a sequence", KEPT, check_size
+    )
+    ms2_full_epochs: int = setting(
+        EPOCHS_FULL, "Epochs at the beginning that skip no cell", KEPT, at_least_0, unused=(WITHOUT_MS2,)
+    )
+    ms2_without: str = setting(
+        "", f"Skip cells without, with commas between: {', '.join(PARTS)}", KEPT, unused=(WITHOUT_MS2,)
+    )
+    decay: float = setting(
+        1.0, "Factor of the learning rate every --step-epochs, or on a plateau", LEARN, above_0_up_to_1,
+        unused=(WITH_COSINE,),
+    )  # fmt: skip
+    architecture: str = setting(SWING.name, ARCHITECTURE_HELP, MACHINE)
+    memory_budget: int | None = setting(
+        None, "Bytes of the device's memory (not golden's); what cells keep beyond it goes to the host and back",
+        MACHINE, check_size,
+    )  # fmt: skip
+    delta_target: float | None = setting(
+        None, "Leave this share of the gates' gradients, the largest, for the products; or off", KEPT, **OR_OFF
+    )
+    input_threshold: str | float = setting("0", INPUT_THRESHOLD_HELP, KEPT, typed=str, may_differ=NEVER)
+    refresh: int | None = setting(None, REFRESH_HELP, KEPT, may_differ=NEVER)
+    input_target: float | None = setting(
+        None, "Send this share of x and h, what moved most (--refresh is 0 then by default); or off", KEPT, **OR_OFF,
+        may_differ=NEVER,
+    )  # fmt: skip
+    weight_format: str = setting(FLOAT32, WEIGHT_FORMAT_HELP, KEPT)
+    shared_tokens: int | str = setting(
+        OFF, f"{SHARED_TOKENS_HELP}; auto: as many as pay", MACHINE, typed=str,
+        read=lambda _, text: tokens_or_auto(text),
+    )  # fmt: skip
+    slices: int | str = setting(
+        1, f"{SLICES_HELP}; auto: what the device uses best", LEARN, typed=str,
+        read=lambda _, text: slices_or_auto(text), shown="1", may_differ=NEVER,
+    )  # fmt: skip
+    offload: bool = setting(
+        False, "The host runs the forward passes and streams what cells keep to the device", MACHINE
+    )
+    paranoid: int | None = setting(
+        None, "Every so many iterations, and before checkpoints, golden computes one too; other bits end the run",
+        MACHINE, check_size,
+    )  # fmt: skip
+    scrub: int | None = setting(
+        None, "Every so many iterations, and before checkpoints, read back what the device's memory must still hold; "
+        "other bits end the run", MACHINE, check_size,
+    )  # fmt: skip
+    optimizer: str = setting(
+        SGD, f"{', '.join(OPTIMIZERS)}; adam and adamw update on the host, sgd on the device", LEARN,
+        may_differ=NEVER,
+    )  # fmt: skip
+    beta1: float = setting(0.9, "Of adam, adamw", LEARN, below_1, unused=(WITH_SGD,))
+    beta2: float = setting(0.999, "Of adam, adamw", LEARN, below_1, unused=(WITH_SGD,))
+    epsilon: float = setting(1e-8, "Of adam, adamw", LEARN, above_0, unused=(WITH_SGD,))
+    schedule: str = setting(STEP, f"Of the learning rate: {', '.join(SCHEDULES)}", LEARN, one_of(SCHEDULES))
+    step_epochs: int = setting(1, "Epochs from one decay to the next (step)", LEARN, check_size, unused=(WITHOUT_STEP,))
+    patience: int = setting(
+        2, "Epochs without a better loss until a decay (plateau)", LEARN, at_least_0, unused=(WITHOUT_PLATEAU,)
+    )
+    warmup: int = setting(0, "Iterations in which the learning rate rises", LEARN, at_least_0)
+    floor: float = setting(
+        0.0, "Share of the learning rate at the end (cosine)", LEARN, up_to_1, unused=(WITHOUT_COSINE,)
+    )
+    early_stopping: int | None = setting(
+        None, "End after so many epochs without a better validation loss; test the best", RUN, check_size
+    )
+    dropout: float = setting(0.0, "Share dropped between layers in training", MODEL, below_1)
+    tied: bool = setting(False, "The output layer's weights are the embedding", MODEL, may_differ=NEVER)
 
     @classmethod
     def read(cls, path: Path) -> dict:
@@ -380,19 +228,11 @@ class Settings:
         RunError
             If it is no such file, or a setting is unknown or of another type; the message names line and setting.
         """
-        return check_fields(cls, (file := _open(path)).table, file, RunError)
-
-    @classmethod
-    def load(cls, path: Path) -> "Settings":
-        """Read the settings of a run; as :meth:`read`, and they must go together."""
-        try:
-            return cls(**cls.read(path))
-        except ValueError as error:
-            raise RunError(f"{_open(path).blamed(str(error))}: {error}") from error
+        return check_fields(cls, (file := open_settings(path)).table, file, RunError)
 
     def text_of_file(self) -> str:
         """Give the TOML that :meth:`read` reads."""
-        return dump(dataclasses.asdict(self), HEADING)
+        return dump(self.table(), HEADING)
 
     def __post_init__(self) -> None:
         if self.optimizer not in OPTIMIZERS:
@@ -404,7 +244,10 @@ class Settings:
         self._check_cell()
         self._check_optimizer()
         self._check_reductions()
-        self._check_data()
+        if self.validation_share + self.test_share >= 1:
+            raise ValueError(
+                f"validation_share and test_share must leave a rest, got {self.validation_share} and {self.test_share}"
+            )
 
     def _check_cell(self) -> None:
         """Refuse what only an LSTM can do in a run; :class:`TrainingShape` looks at the rest."""
@@ -468,12 +311,6 @@ class Settings:
         if self.refresh == 1:
             raise ValueError(f"with refresh 1 everything is sent: input_target must be off, got {self.input_target}")
 
-    def _check_data(self) -> None:
-        if self.validation_share + self.test_share >= 1:
-            raise ValueError(
-                f"validation_share and test_share must leave a rest, got {self.validation_share} and {self.test_share}"
-            )
-
     def delta_inputs_at(self, threshold: float | None = None) -> DeltaInputs:
         """Give what of their inputs the layers broadcast, the default of `refresh` filled in.
 
@@ -520,27 +357,3 @@ class Settings:
             weight_format=self.weight_format,
             architecture=architecture(self.architecture),
         )
-
-
-@contextmanager
-def blaming(path: Path | None) -> Iterator[None]:
-    """Context in which settings of a file, with others on top, are used: ``ValueError`` becomes :class:`RunError`.
-
-    The message names the file, and the line of the first setting in it that the error names. Without a file the error
-    stays as it is.
-    """
-    try:
-        yield
-    except ValueError as error:
-        if path is None:
-            raise
-        raise RunError(f"{_open(path).blamed(str(error))}, with the options on top: {error}") from error
-
-
-def _open(path: Path) -> TomlFile:
-    try:
-        return TomlFile(path)
-    except FileNotFoundError as error:
-        raise RunError(f"{path}: there is no such file of settings") from error
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path}: not TOML: {error}") from error

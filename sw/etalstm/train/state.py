@@ -8,9 +8,10 @@ from etalstm.device import Device
 from etalstm.errors import CheckpointError
 from etalstm.network.shape import LayerParameters, NetworkShape
 from etalstm.train.checkpoint import Checkpoint, Origin
-from etalstm.train.going_on import check_same
+from etalstm.train.declared import may_differ
 from etalstm.train.learner import Learner
 from etalstm.train.model import HostModel
+from etalstm.train.sealed import check_same
 from etalstm.train.settings import Settings
 
 
@@ -60,13 +61,12 @@ def _shapes(learner: Learner, origin: Origin, within_epoch: bool) -> dict[str, t
 def check_run(path: Path, learner: Learner, saved: Checkpoint, other: Collection[str] = ()) -> None:
     """Raise :class:`CheckpointError` unless a checkpoint is of the learner's run, but for some fields of its origin.
 
-    Where an epoch begins the batch may differ: no state is carried, and the order of the examples is not begun. The
-    weight format may differ anywhere: the weights of a checkpoint are float32, whatever the passes read.
+    The settings declare what may differ besides.
     """
     found, position = saved.description.run, saved.description.position
     check_same(path, dict(saved.description.model), dict(learner.identity))
-    may_differ = {*other, "weight_format"} if position.batch else {*other, "weight_format", "batch"}
-    check_same(path, dict(found), dict(learner.origin), may_differ)
+    allowed = {*other, *may_differ(Settings, between_epochs=not position.batch)}
+    check_same(path, dict(found), dict(learner.origin), allowed)
     layers = learner.network.layers
     if not len(position.chooser.dense_for) == len(position.chooser.words) == len(position.chooser.deltas) == layers:
         raise CheckpointError(f"{path}: position.chooser must be of {layers} layers, got {position.chooser}")

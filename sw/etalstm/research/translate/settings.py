@@ -11,7 +11,7 @@ from etalstm.nn.recompute import check_mode
 from etalstm.research.translate.network import Sizes
 from etalstm.research.translate.vocabulary import WORDS, Tokens
 from etalstm.train.control import check_delta_target
-from etalstm.train.going_on import RunSettings
+from etalstm.train.declared import RunSettings
 
 
 @dataclass(frozen=True)
