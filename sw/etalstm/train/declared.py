@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass
 from enum import Enum
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast, get_args, get_type_hints
 
@@ -120,15 +119,19 @@ class Declared(NamedTuple):
         return type(None) in get_args(self.kind)
 
 
-@cache  # reading the annotations takes time
+_KNOWN: dict[type, dict[str, Declared]] = {}  # reading the annotations takes time
+
+
 def declared(kind: type) -> dict[str, Declared]:
     """Give the settings of a dataclass by name, in their order."""
-    kinds = get_type_hints(kind)
-    return {
-        field.name: Declared(field.name, kinds[field.name], getattr(kind, field.name, None), field.metadata["setting"])
-        for field in dataclasses.fields(kind)
-        if "setting" in field.metadata
-    }
+    if kind not in _KNOWN:
+        kinds, fields = get_type_hints(kind), dataclasses.fields(kind)
+        _KNOWN[kind] = {
+            one.name: Declared(one.name, kinds[one.name], getattr(kind, one.name, None), one.metadata["setting"])
+            for one in fields
+            if "setting" in one.metadata
+        }
+    return _KNOWN[kind]
 
 
 def may_differ(kind: "type[RunSettings]", between_epochs: bool = True) -> tuple[str, ...]:
