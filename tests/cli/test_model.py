@@ -8,13 +8,12 @@ import pytest
 from etalstm.cli.application import BAD_INPUT
 from etalstm.cli.main import run
 from etalstm.errors import PlanError
-from etalstm.model.cells import early_cells
-from etalstm.model.measured import REDUCED, Shares, measure, measure_all, sending
+from etalstm.model.measured import REDUCED, Shares, early_cells, measure, measure_all, sending
 from etalstm.network.architecture import ARCHITECTURES
 from etalstm.network.benchmarks import BENCHMARKS, named
+from etalstm.network.execution import WEIGHT_FORMATS as FORMATS
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
-from etalstm.network.weight_format import WEIGHT_FORMATS as FORMATS
 from etalstm_hw.config import preset
 
 DYNAMIC = ARCHITECTURES["dynamic"]

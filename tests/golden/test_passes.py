@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from etalstm.formats import codec
 from etalstm.golden import arithmetic, reference
 from etalstm.golden.arithmetic import add, multiply
-from etalstm.golden.fast import compiled, packing, sums, tile, totals
+from etalstm.golden.fast import compiled, packing, sums, tile
 from etalstm.golden.passes import active_steps
 from etalstm.network.shape import flush_subnormals
 from etalstm.network.storage import Storage
@@ -257,7 +257,7 @@ def test_weight_gradients_descend_in_t_and_ascend_in_b(engine):
             assert_same_bits(f"dW {r},{k}", got["weights"][r, k], np.float32(expected))
 
 
-@pytest.mark.parametrize("column_norms", [reference.column_norms, totals.column_norms])
+@pytest.mark.parametrize("column_norms", [reference.column_norms, sums.column_norms])
 def test_column_norms_add_squares_row_by_row(column_norms):
     dw = np.random.default_rng(4).standard_normal((8, 5), np.float32)
     norms = np.zeros(5, np.float32)

@@ -9,10 +9,9 @@ from etalstm.device import TrainingShape, open_device
 from etalstm.formats.codec import pack_bf16, round_bf16, unpack_bf16
 from etalstm.golden import reference
 from etalstm.golden.trainer import Rows
-from etalstm.network.execution import Execution
+from etalstm.network.execution import BF16, FLOAT32, Execution
 from etalstm.network.shape import LayerParameters, NetworkShape, initial_parameters
 from etalstm.network.update_rule import UpdateRule
-from etalstm.network.weight_format import BF16, FLOAT32
 
 NETWORK, BATCH, STEPS = NetworkShape(3, 5, 2), 4, 6
 RATE, MOMENTUM = 0.05, 0.9

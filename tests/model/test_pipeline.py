@@ -2,8 +2,16 @@
 
 import pytest
 
-from etalstm.model.boards import Links, exchange_seconds
-from etalstm.model.pipeline import Durations, StageTimes, durations, last_additions, pipeline_bytes, pipeline_seconds
+from etalstm.model.boards import (
+    Durations,
+    Links,
+    StageTimes,
+    durations,
+    exchange_seconds,
+    last_additions,
+    pipeline_bytes,
+    pipeline_seconds,
+)
 from etalstm.network.pipeline_grid import Grid
 from etalstm.network.shape import NetworkShape
 

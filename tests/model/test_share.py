@@ -5,15 +5,13 @@ from dataclasses import replace
 import numpy as np
 
 from etalstm.cli.model_check import Configuration, compare
-from etalstm.model.machine import share
-from etalstm.model.machine.reader import READER
-from etalstm.model.machine.share import READ_PORT, WRITE_PORT
+from etalstm.model.machine import axi
+from etalstm.model.machine.axi import READ_PORT, READER, WRITE_PORT, WRITER
 from etalstm.model.machine.state import CAST, DONE, NEVER, PARTS, STORE
-from etalstm.model.machine.writer import WRITER
 from etalstm_hw.config import preset
 from tests.model.python import from_python
 
-step_read_port, step_write_port = from_python(share.step_read_port, share.step_write_port)
+step_read_port, step_write_port = from_python(axi.step_read_port, axi.step_write_port)
 LATENCY, LENGTH, UNLIMITED = 10, 8, 64
 
 

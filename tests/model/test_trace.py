@@ -3,7 +3,7 @@
 import numpy as np
 
 from etalstm.model.machine.table import INSTRUCTION
-from etalstm.model.trace import Trace, boundaries_of
+from etalstm.model.repeats import Trace, boundaries_of
 from etalstm_hw.contract import Opcode
 
 

@@ -9,10 +9,9 @@ from etalstm.device import TrainingShape, open_device
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.network.architecture import ARCHITECTURES
 from etalstm.network.delta_inputs import DeltaInputs, changed
-from etalstm.network.execution import Execution
+from etalstm.network.execution import BF16, Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
-from etalstm.network.weight_format import BF16
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Opcode, decode

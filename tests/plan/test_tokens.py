@@ -7,10 +7,9 @@ import pytest
 
 from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.device.machine.hardware import HardwareDevice
-from etalstm.network.execution import Execution
+from etalstm.network.execution import BF16, Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
-from etalstm.network.weight_format import BF16
 from etalstm.plan.choose.sharing import Words, best_room
 from etalstm.plan.passes.weights import staying
 from etalstm.plan.plan import Plan

@@ -10,10 +10,9 @@ from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import PlanError
 from etalstm.formats.codec import round_bf16
 from etalstm.network.delta_inputs import DeltaInputs
-from etalstm.network.execution import Execution
+from etalstm.network.execution import BF16, Execution
 from etalstm.network.shape import LayerParameters, NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
-from etalstm.network.weight_format import BF16
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Traffic

@@ -26,16 +26,13 @@ from etalstm.cli.options import (
 from etalstm.host.processors import count_processors
 from etalstm.model.across import Across
 from etalstm.model.boards import PCIE_BYTES, Links
-from etalstm.model.cells import read_kept
-from etalstm.model.measured import Shares, measure_all, sending
+from etalstm.model.measured import Shares, measure_all, read_kept, sending
 from etalstm.network.architecture import SWING
 from etalstm.network.benchmarks import STORAGE, named
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import Execution
+from etalstm.network.execution import ARCHITECTURE_HELP, FLOAT32, SLICES_HELP, Execution, slices_or_auto
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
-from etalstm.network.texts import ARCHITECTURE_HELP, SLICES_HELP, slices_or_auto
-from etalstm.network.weight_format import FLOAT32
 from etalstm.train.measured import measure_run
 from etalstm_hw.config import preset as named_preset
 

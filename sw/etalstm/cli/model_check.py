@@ -13,15 +13,14 @@ from typer import Option
 from etalstm.device import TrainingShape
 from etalstm.device.machine.accelerator import Accelerator
 from etalstm.device.machine.hardware import HardwareDevice
-from etalstm.model.cells import early_cells
 from etalstm.model.counted import Counted
 from etalstm.model.iteration import count_program
+from etalstm.model.measured import early_cells
 from etalstm.model.operands import Densities
 from etalstm.network.cells.hlstm import HLSTM
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import Execution
+from etalstm.network.execution import BF16, Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
-from etalstm.network.weight_format import BF16
 from etalstm.plan.memory.sent import SentOperand
 from etalstm_hw.config import Config, preset
 from etalstm_hw.contract import Counter
@@ -48,7 +47,7 @@ class Configuration:
     budget : float
         Share of the memory that the network takes which it may have; below 1 cells spill.
     kept_cells : float
-        Share of the cells that are kept, see :func:`etalstm.model.cells.early_cells`.
+        Share of the cells that are kept, see :func:`etalstm.model.measured.early_cells`.
     """
 
     name: str

@@ -16,10 +16,9 @@ from etalstm.model.operands import Densities
 from etalstm.model.timeline import follow_program
 from etalstm.network.architecture import SWING
 from etalstm.network.benchmarks import STORAGE
-from etalstm.network.execution import Execution
+from etalstm.network.execution import ARCHITECTURE_HELP, SLICES_HELP, Execution, slices_or_auto
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
-from etalstm.network.texts import ARCHITECTURE_HELP, SLICES_HELP, slices_or_auto
 from etalstm_hw.config import Config
 from etalstm_hw.config import preset as named_preset
 from etalstm_hw.contract import Engine, Memory, Opcode, Traffic, VectorOp

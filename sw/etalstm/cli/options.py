@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Context, Option
 
-from etalstm.network.texts import (
+from etalstm.network.execution import (
     CELL_HELP,
     INPUT_THRESHOLD_HELP,
     PRESET_HELP,

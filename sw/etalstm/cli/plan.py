@@ -29,12 +29,10 @@ from etalstm.cli.plan_benchmarks import plan_benchmarks
 from etalstm.cli.tables import print_table
 from etalstm.network.benchmarks import STORAGE, named
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import Execution
+from etalstm.network.execution import FLOAT32, SLICES_HELP, Execution, slices_or_auto
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
 from etalstm.network.storage import DENSE, POLICIES
-from etalstm.network.texts import SLICES_HELP, slices_or_auto
-from etalstm.network.weight_format import FLOAT32
 from etalstm.plan.choose.fit import alternatives, plan_at_density, runner_up
 from etalstm.plan.memory.placement import Placement
 from etalstm.plan.plan import Plan

@@ -23,11 +23,9 @@ from etalstm.cli.options import (
     WeightFormat,
 )
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import Execution
+from etalstm.network.execution import FLOAT32, SLICES_HELP, Execution, slices_or_auto
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
-from etalstm.network.texts import SLICES_HELP, slices_or_auto
-from etalstm.network.weight_format import FLOAT32
 from etalstm.plan.choose.fit import plan_at_density
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import preset as named_preset

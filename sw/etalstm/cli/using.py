@@ -16,7 +16,7 @@ from etalstm.data.arrays import ARRAYS, read_inputs
 from etalstm.data.files import read_text
 from etalstm.data.tables import DELIMITERS
 from etalstm.errors import DataError
-from etalstm.network.texts import PRESET_HELP
+from etalstm.network.execution import PRESET_HELP
 from etalstm.train import TrainedModel, load
 from etalstm.train.export import FORMATS
 from etalstm.train.folder import RunFolder

@@ -11,13 +11,12 @@ from etalstm.device.device import Device
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.golden.fast.declared import ProductGradients
-from etalstm.golden.fast.totals import column_norms
+from etalstm.golden.fast.sums import column_norms
 from etalstm.golden.passes import LayerBackward
-from etalstm.golden.trainer import Rows, network_backward, network_forward, network_outputs, network_update
-from etalstm.golden.usage import layer_usage
+from etalstm.golden.trainer import Rows, layer_usage, network_backward, network_forward, network_outputs, network_update
+from etalstm.network.execution import FLOAT32
 from etalstm.network.shape import LayerGradients, canonical_rows, pytorch_rows
 from etalstm.network.storage import KINDS
-from etalstm.network.weight_format import FLOAT32
 from etalstm_hw import config
 
 GOLDEN = "golden"

@@ -4,20 +4,24 @@ An engine is a module with ``layer_forward`` and ``layer_backward``: :mod:`etals
 :mod:`etalstm.golden.fast.compiled`. Rows are in canonical order ``4*unit + gate`` throughout.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
+from numba import njit
 
 from etalstm.formats.codec import round_bf16
 from etalstm.golden.fast import compiled, declared
+from etalstm.golden.fast.declared import DeclaredBackward
 from etalstm.golden.passes import LayerBackward, LayerPass, active_steps
 from etalstm.network.cells.cell import Cell
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import Execution
+from etalstm.network.execution import FLOAT32, Execution
 from etalstm.network.shape import GATES, LayerParameters, canonical_rows, pytorch_rows
+from etalstm.network.storage import DENSE_TENSORS, LayerStorage, ProductCounts, Usage
 from etalstm.network.update_rule import UpdateRule
-from etalstm.network.weight_format import FLOAT32
+from etalstm_hw.contract import STREAM_BLOCK
 
 PLAIN = Execution()
 
@@ -165,3 +169,50 @@ def network_update(layers, velocities, gradients, rule: UpdateRule) -> tuple[lis
         moved.append(Rows(weights[0], bias[0], rows.gates))
         speeds.append(Rows(weights[1], bias[1], rows.gates))
     return moved, speeds
+
+
+@njit(nogil=True, cache=True)
+def _streams(elements, skipped, bf16):
+    """Count nonzero elements, and words of the streams, of an array (T, N): one stream for each step not skipped."""
+    kept, words = 0, 0
+    for t in range(elements.shape[0]):
+        if skipped[t]:
+            continue
+        for first in range(0, elements.shape[1], STREAM_BLOCK):
+            count = 0
+            for n in range(first, min(first + STREAM_BLOCK, elements.shape[1])):
+                count += elements[t, n] != 0
+            kept += count
+            words += 1 + ((count + 1) >> 1 if bf16 else count)
+    return kept, words
+
+
+def _products(forward: LayerPass, backward: LayerBackward | DeclaredBackward) -> Iterator[ProductCounts]:
+    """Count what each product of a layer's cell has computed."""
+    if isinstance(backward, LayerBackward):
+        operands = [forward.delta_inputs.broadcast(sent) for sent in (forward.x_sent, forward.h_sent)]
+        yield ProductCounts.of(GATES, operands, forward.active, int(np.count_nonzero(backward.sent)))
+        return
+    for product in backward.products:
+        kept = int(np.count_nonzero(product.delta))
+        yield ProductCounts.of(product.gates, product.operands, forward.active, kept)
+
+
+def layer_usage(forward: LayerPass, backward: LayerBackward | DeclaredBackward, storage: LayerStorage) -> Usage:
+    """Count what one layer kept and computed in an iteration.
+
+    A stream is one kind of one cell, elements in the order of sequences, then units; beats are not filled up.
+    """
+    steps, batch, units = forward.h[1:].shape
+    streams = [_streams(p.reshape(steps, -1), forward.skipped, storage.bf16) for p in forward.intermediates]
+    words = sum(size for _, size in streams)
+    if not storage.compressed:
+        words = DENSE_TENSORS * int((~forward.skipped).sum()) * batch * units
+    return Usage.counted(
+        units=units,
+        products=_products(forward, backward),
+        active=forward.active,
+        skipped=forward.skipped,
+        kept=tuple(kept for kept, _ in streams),
+        words=words,
+    )

@@ -3,8 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from etalstm.model.boards import Iteration, Links, iteration, network_bytes
-from etalstm.model.pipeline import StageTimes, pipeline_bytes, pipeline_seconds
+from etalstm.model.boards import (
+    Iteration,
+    Links,
+    StageTimes,
+    iteration,
+    network_bytes,
+    pipeline_bytes,
+    pipeline_seconds,
+)
 from etalstm.network.pipeline_grid import Grid, best_micro_batches, grid_of
 from etalstm.network.shape import NetworkShape
 from etalstm.plan.memory.groups import layer_cycles

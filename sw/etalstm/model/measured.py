@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from etalstm.host.processors import worker_processes
-from etalstm.model.cells import EVERY, early_cells
 from etalstm.model.iteration import count_iteration
 from etalstm.model.operands import Densities
 from etalstm.network.benchmarks import STORAGE
@@ -20,6 +19,53 @@ from etalstm.plan.choose.fit import plan_network, share_of
 from etalstm.plan.memory.operands import LOCAL_GRADIENTS
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import Config
+
+EVERY = (1.0,)  # a share of the cells that are kept, for all layers
+
+
+def read_kept(text: str) -> tuple[float, ...]:
+    """Read the share of the cells that are kept: one number, or one for each layer, with commas between.
+
+    Raises
+    ------
+    ValueError
+        If it is neither. :func:`early_cells` looks at the values.
+    """
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        expected = "a share, or one for each layer, with commas between"
+        raise ValueError(f"kept_cells must be {expected}, got {text!r}") from error
+
+
+def early_cells(layers: int, steps: int, kept: Sequence[float] = EVERY) -> np.ndarray:
+    """Choose the cells that are skipped so that each layer keeps a share of its steps, the last ones.
+
+    Parameters
+    ----------
+    layers, steps : int
+    kept : sequence of float
+        Shares above 0 and at most 1: one for all layers, or one for each. A layer keeps the nearest number of steps,
+        and at least one.
+
+    Returns
+    -------
+    array, bool, (L, T)
+
+    Raises
+    ------
+    ValueError
+        If a share is out of its range, or there are as many as neither 1 nor the layers.
+    """
+    if len(kept) not in (1, layers):
+        raise ValueError(f"kept_cells must be one share, or one for each of {layers} layers, got {len(kept)}")
+    for share in kept:
+        if not 0 < share <= 1:
+            raise ValueError(f"kept_cells must be above 0 and at most 1, got {share:g}")
+    counts = np.maximum(np.rint(np.multiply(kept, steps)).astype(int), 1)
+    first = steps - np.broadcast_to(counts, layers)
+    return np.arange(steps) < first[:, None]
+
 
 REDUCED = Execution(Storage(STORAGE))
 """What is modelled if nothing is said: cells keep what those of the benchmarks keep."""
@@ -36,7 +82,7 @@ class Shares:
     inputs : float
         Of x and h, what is sent at steps that are no refresh steps. Below 1 only with delta inputs.
     kept_cells : tuple of float
-        Of the cells, those that are kept: see :func:`etalstm.model.cells.early_cells`.
+        Of the cells, those that are kept: see :func:`etalstm.model.measured.early_cells`.
 
     Raises
     ------

@@ -4,6 +4,7 @@ Entries are collected from the oldest that matters to the newest. Cycles count f
 its text, its place within a burst, and how many completions of each engine it still waits for.
 """
 
+from etalstm.model.machine.compute import WRITES
 from etalstm.model.machine.fetcher import ITEM_BLOCKS
 from etalstm.model.machine.latencies import MEMORY_BURSTS
 from etalstm.model.machine.state import (
@@ -20,7 +21,6 @@ from etalstm.model.machine.state import (
     compiled,
     entry_point,
 )
-from etalstm.model.machine.vector import WRITES
 
 ELSEWHERE = {
     "queues": "head tail known_head known_tail current index pushed popped",

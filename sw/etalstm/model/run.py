@@ -1,12 +1,17 @@
-"""Running the machine: parts that act cycle by cycle, and cycles left out in which none does."""
+"""Running the machine: parts that act cycle by cycle, and cycles left out in which none does.
+
+Long stretches of MACs are left out in closed form. While nothing but the broadcaster and the MAC engines act, the FIFO
+of scalars is full, and no sum is needed again soon, each scalar takes a cycle for each of its tiles. Whole groups of
+scalars are left out then, and time goes on by what they take: all else stays as it is, later.
+"""
 
 from pathlib import Path
 
 from etalstm.host.stale import drop_older_code
-from etalstm.model.machine import emitter, fetcher, load, mac, queues, sequencer, share, store
-from etalstm.model.machine import vector as vectors
-from etalstm.model.machine.classify import idle_kind, kind
-from etalstm.model.machine.latencies import DRAIN, QUIET
+from etalstm.model.machine import axi, compute, emitter, fetcher, load, queues, sequencer, store
+from etalstm.model.machine.compute import idle_kind, kind
+from etalstm.model.machine.latencies import DRAIN, MAC_SUM, QUIET
+from etalstm.model.machine.masks import count_bits
 from etalstm.model.machine.queues import offered
 from etalstm.model.machine.state import (
     CAST,
@@ -17,9 +22,11 @@ from etalstm.model.machine.state import (
     MAC,
     MACS,
     NEVER,
+    PARTS,
     PORT_READS,
     PORT_WRITES,
     QUEUES,
+    RING,
     SEQUENCER,
     STORE,
     STORES,
@@ -28,10 +35,76 @@ from etalstm.model.machine.state import (
     compiled,
     entry_point,
 )
-from etalstm.model.machine.stretch import others, shift, skip_scalars
 from etalstm_hw import contract
 from etalstm_hw.contract import Counter, Cycle, distance
 from etalstm_hw.contract.distance import ROUND_TRIP, STAGES
+
+_LEAST = 16  # scalars that are worth it
+_MARGIN = 8  # scalars that are gone through before something else happens
+
+
+@compiled
+def others(wakes):
+    """Give the next cycle in which a part other than the broadcaster's emitter and the MAC engine acts."""
+    soonest = NEVER
+    for channel in range(len(wakes)):
+        for part in range(PARTS):
+            if part != MACS and part != EMITTER:
+                soonest = min(soonest, wakes[channel, part])
+    return soonest
+
+
+@compiled
+def _is_steady(engine, bank, scalars, tiles, sizes):
+    """Tell whether scalars pass as fast as the MAC engine takes them."""
+    number = engine.held_bank
+    if not (engine.held and engine.walking and engine.asked) or engine.held_void or engine.asked_void:
+        return False
+    if engine.asked_bank != number or engine.walk_bank != number or engine.sweeping or engine.fresh[number]:
+        return False
+    if engine.remaining + _MARGIN > bank.nonzero:  # the stages behind the pick may still belong to the block before
+        return False
+    dense = bank.nonzero * 10 >= bank.wanted * 9
+    repeats = bank.sums * tiles > 2 * MAC_SUM
+    waiting = 0  # in the channel that is behind the others
+    for channel in range(len(scalars)):
+        waiting = max(waiting, scalars[channel].tail - scalars[channel].head)
+    return dense and repeats and engine.count == bank.sums and waiting >= sizes.scalar_fifo
+
+
+@compiled
+def skip_scalars(room, engine, banks, masks, scalars, tiles, sizes):
+    """Leave out groups of the block at hand whose scalars fit into `room` cycles; give how many scalars they have."""
+    bank = banks[engine.held_bank]
+    most = min(room // tiles, engine.remaining) - _MARGIN
+    if most < _LEAST or not _is_steady(engine, bank, scalars, tiles, sizes):
+        return 0
+    skipped, group, ahead = 0, engine.asked_group, engine.walk_group - engine.asked_group
+    while group + ahead < bank.groups - 1:
+        count = count_bits(masks[engine.held_bank, group])
+        if skipped + count > most:
+            break
+        skipped += count
+        group += 1
+    engine.asked_group, engine.walk_group = group, group + ahead
+    engine.remaining -= skipped
+    return skipped
+
+
+@compiled
+def shift(cycle, cycles, scalars, sums, wakes):
+    """Have what the emitter and the MAC engines do, and have done just before `cycle`, happen so many cycles later."""
+    for channel in range(len(wakes)):
+        for place in range(RING):
+            scalars[channel].pushed[place] += cycles
+            scalars[channel].popped[place] += cycles
+        for address in range(sums.shape[1]):
+            if sums[channel, address] >= cycle - 2 * MAC_SUM:
+                sums[channel, address] += cycles
+        for part in (EMITTER, MACS):
+            if wakes[channel, part] < NEVER:
+                wakes[channel, part] += cycles
+
 
 AT_BOUNDARY, ENDED, STUCK = range(3)
 """Why :func:`run` came back: a part of the program begins, its end was reached, nothing happens any more."""
@@ -80,9 +153,9 @@ def step(cycle, m, p, sizes):
             cycle, m.emitter[0], m.banks, m.masks, m.values, m.scalars, m.begun, m.fetcher[0], sizes, wakes
         )
     if _turn(cycle, wakes, PORT_READS):
-        share.step_read_port(cycle, m.read_port[0], m.readers[2:], sizes.outstanding, sizes.latency, wakes)
+        axi.step_read_port(cycle, m.read_port[0], m.readers[2:], sizes.outstanding, sizes.latency, wakes)
     if _turn(cycle, wakes, PORT_WRITES):
-        share.step_write_port(cycle, m.write_port[0], m.writer, m.done, wakes, sizes.latency)
+        axi.step_write_port(cycle, m.write_port[0], m.writer, m.done, wakes, sizes.latency)
     for channel in range(sizes.managers):
         _step_channel(cycle, channel, m, table, sizes)
 
@@ -92,7 +165,7 @@ def _step_channel(cycle, channel, m, table, sizes):
     """Ask those parts of a channel that have something to do."""
     wakes, queues_of, vector, done = m.wakes[channel], m.queues[channel], m.vector[channel], m.done[channel]
     if wakes[VECTORS] <= cycle:
-        vectors.step_vector(cycle, vector, queues_of[VECTOR], table, sizes, done, m.counted, wakes)
+        compute.step_vector(cycle, vector, queues_of[VECTOR], table, sizes, done, m.counted, wakes)
     if wakes[STORES] <= cycle:
         store.step_store(
             cycle, m.store[channel], queues_of[STORE], m.transposer[channel], m.log[channel], m.compressor[channel],
@@ -104,7 +177,7 @@ def _step_channel(cycle, channel, m, table, sizes):
             m.decompressors[1 + channel], table, vector, sizes, done, m.counted, wakes,
         )  # fmt: skip
     if wakes[MACS] <= cycle:
-        mac.step_mac(
+        compute.step_mac(
             cycle, m.mac[channel], queues_of[MAC], m.scalars[channel], table, vector, m.store[channel],
             m.sums[channel], sizes, done, wakes,
         )  # fmt: skip
@@ -120,12 +193,12 @@ def _pass_tiles(cycle, until, m, sizes):
         if m.wakes[channel, MACS] != cycle + 1:
             return 0
         queue = m.queues[channel, MAC]
-        coming = mac.coming_tiles(cycle, until, m.mac[channel], queue, m.instances, m.sums[channel], sizes)
+        coming = compute.coming_tiles(cycle, until, m.mac[channel], queue, m.instances, m.sums[channel], sizes)
         tiles = min(tiles, coming)
         if tiles <= 0:
             return 0
     for channel in range(sizes.managers):
-        mac.pass_tiles(cycle, tiles, m.mac[channel], m.sums[channel])
+        compute.pass_tiles(cycle, tiles, m.mac[channel], m.sums[channel])
     return tiles
 
 

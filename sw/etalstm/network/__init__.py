@@ -2,8 +2,8 @@
 
 ``cells`` declares the equations of each cell; ``shape`` says which layers a network has. ``storage`` is what cells keep
 for the backward pass, ``slices`` the order in which gradients are added, ``update_rule`` what follows from them.
-``execution`` has all that a run chooses, with ``delta_inputs``, ``shared_tokens``, ``weight_format`` and
-``architecture``. A new cell is a file beside ``cells/lstm.py``; a new storage policy an entry of ``storage.POLICIES``.
+``execution`` has all that a run chooses, with ``delta_inputs``, ``shared_tokens`` and ``architecture``. A new cell is a
+file beside ``cells/lstm.py``; a new storage policy an entry of ``storage.POLICIES``.
 """
 
 from etalstm.network.delta_inputs import DeltaInputs

@@ -6,15 +6,25 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from typing import Any
 
-from etalstm.network.architecture import SWING, Architecture, Division
+from etalstm.network.architecture import ARCHITECTURES, SWING, Architecture, Division
 from etalstm.network.architecture import architecture as named_architecture
+from etalstm.network.cells.named import CELLS
 from etalstm.network.delta_inputs import DeltaInputs, LayerThresholds
 from etalstm.network.shape import NetworkShape, check_size
-from etalstm.network.shared_tokens import check_shared_tokens
+from etalstm.network.shared_tokens import OFF, check_shared_tokens
 from etalstm.network.slices import AUTO, check_slices
 from etalstm.network.storage import Storage, read_thresholds
-from etalstm.network.texts import tokens_or_auto
-from etalstm.network.weight_format import BF16, FLOAT32, check_weight_format
+from etalstm_hw.config import PRESETS
+
+FLOAT32, BF16 = "float32", "bf16"  # weights in bf16 are what the contract calls narrow
+WEIGHT_FORMATS = (FLOAT32, BF16)
+
+
+def check_weight_format(name: str) -> str:
+    """Give the name of a weight format, or raise ``ValueError`` if there is none of that name."""
+    if name not in WEIGHT_FORMATS:
+        raise ValueError(f"weight_format must be one of {', '.join(WEIGHT_FORMATS)}, got {name!r}")
+    return name
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,9 @@ class Execution:
     delta_inputs : DeltaInputs
         Which elements of x and h layers broadcast in the forward pass. Default: all.
     weight_format : str
-        How the passes read weights, see :mod:`etalstm.network.weight_format`.
+        How the passes read weights: as the ``float32`` that the update works on, or as ``bf16``, copies rounded
+        to nearest even at load and at each update. Biases, gradients, velocities and all sums stay float32. A weight
+        above the largest bfloat16 (3.39e38) is rounded to an infinity.
     shared_tokens : int or None
         x are the vectors of tokens: what equal ones add to the first layer's gate sums is computed once, see
         :mod:`etalstm.network.shared_tokens`. Passes of a batch with more distinct tokens than this share nothing.
@@ -180,3 +192,48 @@ def _read_tokens(text: str) -> int | None:
 
 def _architecture(division: dict | None, **members: Any) -> Architecture:
     return Architecture(division=Division(**division) if division else None, **members)
+
+
+PRESET_HELP = f"Configuration of the accelerator: {', '.join(PRESETS)}; or a TOML file with a base and what differs"
+ARCHITECTURE_HELP = f"How the machine runs: {', '.join(ARCHITECTURES)}"
+CELL_HELP = f"Cell of all layers: {' or '.join(CELLS)}"
+INPUT_THRESHOLD_HELP = (
+    "Send an element of x or h only where it moved by so much: one number, or by layer 0.1,0.2, for x and h 0.1/0.2,0.1"
+)
+REFRESH_HELP = (
+    "Steps from one at which everything is sent to the next; 0: only the first is "
+    "[default: 0 with an input threshold, else 1]"
+)
+WEIGHT_FORMAT_HELP = "How the passes read weights: float32 or bf16 (half the memory); updates work on float32"
+SHARED_TOKENS_HELP = "Compute what equal tokens add to the first layer's gate sums once, for so many a batch; or off"
+SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
+
+
+def number_or_off(name: str, text: str) -> float | None:
+    """Read an option that is a number, or ``off``; whoever takes the number checks its range."""
+    if text == "off":
+        return None
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a number, or off, got {text!r}") from error
+
+
+def tokens_or_auto(text: str) -> int | str:
+    """Read a number of shared tokens, ``auto`` or ``off``; whoever takes the number checks its range."""
+    if text in (OFF, AUTO):
+        return text
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"shared_tokens must be a positive integer, {AUTO} or {OFF}, got {text!r}") from error
+
+
+def slices_or_auto(text: str) -> int | str:
+    """Read a number of slices, or ``auto``; whoever takes the number checks it against the batch."""
+    if text == AUTO:
+        return AUTO
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"slices must be an integer, or {AUTO}, got {text!r}") from error

@@ -7,9 +7,9 @@ from typing import ClassVar, Self
 from etalstm.device import DEVICES, GOLDEN
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.cells.named import cell_named
+from etalstm.network.execution import CELL_HELP, PRESET_HELP
 from etalstm.network.shape import check_size
 from etalstm.network.storage import check_share
-from etalstm.network.texts import CELL_HELP, PRESET_HELP
 from etalstm.train.declared import ALWAYS, REQUIRED, RunSettings, Unused, check_bounds, setting
 
 LANGUAGE, SPEECH = "language", "speech"

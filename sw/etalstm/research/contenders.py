@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from etalstm.network.architecture import ARCHITECTURES, SWING
+from etalstm.network.execution import FLOAT32
 from etalstm.network.shared_tokens import OFF
 from etalstm.network.storage import DENSE
-from etalstm.network.weight_format import FLOAT32
 from etalstm.train.settings import Settings
 
 OTHERS = {"dynamic": "Dyn-Arch", "static": "Static-Arch", "inference": "LSTM-Inf"}

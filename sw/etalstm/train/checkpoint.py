@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from etalstm.data.buckets import NONE
-from etalstm.network.weight_format import FLOAT32
+from etalstm.network.execution import FLOAT32
 from etalstm.train.control import LEAST, MOST
 from etalstm.train.sealed import Part, Place, Sealed
 

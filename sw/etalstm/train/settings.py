@@ -12,26 +12,26 @@ from etalstm.host.toml import dump
 from etalstm.network.architecture import SWING, architecture
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.delta_inputs import DeltaInputs, input_thresholds_text
-from etalstm.network.execution import Execution
-from etalstm.network.shape import NetworkShape, check_size
-from etalstm.network.shared_tokens import OFF
-from etalstm.network.slices import AUTO, check_slices
-from etalstm.network.storage import MS1, POLICIES, Storage, check_threshold, default_policy, read_thresholds
-from etalstm.network.texts import (
+from etalstm.network.execution import (
     ARCHITECTURE_HELP,
     CELL_HELP,
+    FLOAT32,
     INPUT_THRESHOLD_HELP,
     PRESET_HELP,
     REFRESH_HELP,
     SHARED_TOKENS_HELP,
     SLICES_HELP,
     WEIGHT_FORMAT_HELP,
+    Execution,
     number_or_off,
     slices_or_auto,
     tokens_or_auto,
 )
+from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.shared_tokens import OFF
+from etalstm.network.slices import AUTO, check_slices
+from etalstm.network.storage import MS1, POLICIES, Storage, check_threshold, default_policy, read_thresholds
 from etalstm.network.update_rule import check_hyperparameters
-from etalstm.network.weight_format import FLOAT32
 from etalstm.train.chooser import CHOOSING
 from etalstm.train.control import check_delta_target, check_target
 from etalstm.train.data_settings import DATA, WITH_VECTORS, DataSettings

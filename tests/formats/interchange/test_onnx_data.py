@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from etalstm.errors import InterchangeError
-from etalstm.formats.interchange.onnx_data import DataFiles
+from etalstm.formats.interchange.onnx_graph import DataFiles
 from etalstm.formats.interchange.onnx_read import read_onnx
 from tests.formats.interchange.onnx_models import DATA, forged_files, reads, weights_of, with_files
 from tests.formats.interchange.onnx_models import path as path

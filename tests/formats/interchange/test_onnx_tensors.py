@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from etalstm.errors import InterchangeError
-from etalstm.formats.interchange.onnx_data import DataFiles
-from etalstm.formats.interchange.onnx_graph import ELEMENT_BYTES
+from etalstm.formats.interchange.onnx_graph import ELEMENT_BYTES, DataFiles
 from etalstm.formats.interchange.onnx_read import read_onnx
 from etalstm.formats.interchange.onnx_write import Network, write_onnx
 from etalstm.formats.interchange.state import LstmState

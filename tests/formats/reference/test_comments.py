@@ -2,7 +2,7 @@
 
 import ast
 
-from etalstm.formats.reference.comments import Comments
+from etalstm.formats.reference.contract import Comments
 
 SOURCE = '''"""Module."""
 ONE = 1  #: first

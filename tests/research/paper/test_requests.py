@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from etalstm.model.cells import EVERY
+from etalstm.model.measured import EVERY
 from etalstm.network.benchmarks import BENCHMARKS
-from etalstm.network.execution import Execution
-from etalstm.network.weight_format import BF16, FLOAT32
+from etalstm.network.execution import BF16, FLOAT32, Execution
 from etalstm.research.paper.densities import densities_of
 from etalstm.research.paper.requests import DYNAMIC, ETA, ETA_PAPER, whole
 

@@ -13,10 +13,9 @@ from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import DeviceError
 from etalstm.network.architecture import Architecture
 from etalstm.network.delta_inputs import DeltaInputs
-from etalstm.network.execution import Execution
+from etalstm.network.execution import BF16, Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
-from etalstm.network.weight_format import BF16
 from etalstm_hw.config import PRESETS
 from etalstm_hw.contract import CONTROL_START, PAGE_BYTES, REGISTER_SPACE_BYTES, Register, Status, kept_words
 from etalstm_hw.contract.image import INSTRUCTION_BYTES, image_of

@@ -7,10 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from etalstm.device import TrainingShape
-from etalstm.network.execution import Execution
+from etalstm.network.execution import BF16, Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
-from etalstm.network.weight_format import BF16
 from etalstm.plan.plan import Plan
 from etalstm.plan.program.walk import walk
 from etalstm_hw import contract

@@ -15,9 +15,9 @@ from etalstm.data.buckets import NONE, read_buckets
 from etalstm.data.dataset import padding
 from etalstm.data.lengths import READERS, sources, spread, static_buckets
 from etalstm.device import Device, TrainingShape
+from etalstm.network.execution import PRESET_HELP
 from etalstm.network.shape import NetworkShape, check_size, initial_parameters
 from etalstm.network.slices import AUTO
-from etalstm.network.texts import PRESET_HELP
 
 
 class IterationCycles:

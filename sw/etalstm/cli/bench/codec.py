@@ -11,10 +11,9 @@ from etalstm.cli.devices import open_named
 from etalstm.cli.options import parse_densities
 from etalstm.device import TrainingShape
 from etalstm.device.machine.programs import SidePrograms
-from etalstm.network.execution import Execution
+from etalstm.network.execution import PRESET_HELP, Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import KINDS, Storage
-from etalstm.network.texts import PRESET_HELP
 from etalstm_hw.contract import PARAMETER_THRESHOLDS
 
 

@@ -18,9 +18,9 @@ from etalstm.host.processors import count_processors
 from etalstm.model.across import Across, remembering
 from etalstm.model.boards import Links
 from etalstm.model.measured import measure_all
+from etalstm.network.execution import PRESET_HELP
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
-from etalstm.network.texts import PRESET_HELP
 from etalstm_hw.config import Config
 from etalstm_hw.config import preset as named_preset
 

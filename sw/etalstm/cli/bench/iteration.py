@@ -23,25 +23,25 @@ from etalstm.data.lengths import Amount
 from etalstm.device import TrainingShape
 from etalstm.network.architecture import SWING
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import Execution
-from etalstm.network.shape import NetworkShape, initial_parameters, operations
-from etalstm.network.shared_tokens import OFF
-from etalstm.network.slices import AUTO
-from etalstm.network.storage import DENSE, MS1, Usage, read_thresholds
-from etalstm.network.texts import (
+from etalstm.network.execution import (
     ARCHITECTURE_HELP,
     CELL_HELP,
+    FLOAT32,
     INPUT_THRESHOLD_HELP,
     PRESET_HELP,
     REFRESH_HELP,
     SHARED_TOKENS_HELP,
     SLICES_HELP,
     WEIGHT_FORMAT_HELP,
+    Execution,
     number_or_off,
     slices_or_auto,
     tokens_or_auto,
 )
-from etalstm.network.weight_format import FLOAT32
+from etalstm.network.shape import NetworkShape, initial_parameters, operations
+from etalstm.network.shared_tokens import OFF
+from etalstm.network.slices import AUTO
+from etalstm.network.storage import DENSE, MS1, Usage, read_thresholds
 from etalstm.research.contenders import EVERY_CASE, OTHERS, read_contenders
 
 

@@ -14,11 +14,9 @@ from etalstm.model.across import Across, remembering
 from etalstm.model.boards import Links
 from etalstm.model.measured import Shares, measure_all, sending
 from etalstm.network.benchmarks import STORAGE, named
-from etalstm.network.execution import Execution
+from etalstm.network.execution import FLOAT32, PRESET_HELP, WEIGHT_FORMAT_HELP, Execution
 from etalstm.network.shape import check_size
 from etalstm.network.storage import Storage
-from etalstm.network.texts import PRESET_HELP, WEIGHT_FORMAT_HELP
-from etalstm.network.weight_format import FLOAT32
 from etalstm.research.paper.figures import draw_boards
 from etalstm_hw.config import preset as named_preset
 

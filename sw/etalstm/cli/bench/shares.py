@@ -13,9 +13,8 @@ from etalstm.cli.bench.iteration import measure
 from etalstm.cli.devices import open_named
 from etalstm.device import TrainingShape
 from etalstm.network.architecture import Architecture, Division
-from etalstm.network.execution import Execution
+from etalstm.network.execution import PRESET_HELP, Execution
 from etalstm.network.shape import NetworkShape, check_size, operations
-from etalstm.network.texts import PRESET_HELP
 from etalstm_hw.contract import SLOTS
 
 ELEMENTWISE = (1, 2, 3, 4, 6)

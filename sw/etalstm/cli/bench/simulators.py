@@ -11,8 +11,8 @@ from typer import Option
 
 from etalstm.device import TrainingShape
 from etalstm.errors import DeviceError
+from etalstm.network.execution import PRESET_HELP
 from etalstm.network.shape import NetworkShape
-from etalstm.network.texts import PRESET_HELP
 from etalstm_hw.config import preset as named_preset
 
 _OPTIONAL = {"cocotb": "cocotb", "cocotbext": "cocotbext-axi"}  # module: package

@@ -11,10 +11,9 @@ from etalstm.cli.options import parse_densities
 from etalstm.device import TrainingShape
 from etalstm.device.machine.programs import SidePrograms
 from etalstm.formats.codec import encode, index_words, stream_words
-from etalstm.network.execution import Execution
+from etalstm.network.execution import PRESET_HELP, Execution
 from etalstm.network.shape import GATES, NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
-from etalstm.network.texts import PRESET_HELP
 from etalstm.plan.program.walk import walk
 from etalstm_hw.contract import STREAM_INDEX, Opcode
 

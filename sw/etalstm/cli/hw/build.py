@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Option
 
-from etalstm.network.texts import PRESET_HELP
+from etalstm.network.execution import PRESET_HELP
 from etalstm_boards.build import Options, platform, prepare, results
 from etalstm_boards.run import find_vivado, run_here, run_in_container, run_remotely
 

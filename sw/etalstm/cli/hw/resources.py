@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from typer import Option
 
 from etalstm.cli.tables import print_table
-from etalstm.network.texts import PRESET_HELP
+from etalstm.network.execution import PRESET_HELP
 from etalstm_boards.part import KINDS, XCVU37P, Resources
 from etalstm_boards.resources.depth import Path
 from etalstm_boards.resources.limits import DEEPER_PATHS, DEEPEST_LEVELS, LARGEST_SHARE

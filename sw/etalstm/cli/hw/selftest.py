@@ -14,7 +14,7 @@ from etalstm.device.selftest import MEMORY_BYTES
 from etalstm.device.selftest import selftest as run_selftest
 from etalstm.device.selftest.bench import Finding, Outcome
 from etalstm.errors import DeviceError
-from etalstm.network.texts import PRESET_HELP
+from etalstm.network.execution import PRESET_HELP
 
 
 def selftest(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Option
 
-from etalstm.network.texts import PRESET_HELP
+from etalstm.network.execution import PRESET_HELP
 from etalstm_hw import generate
 
 

@@ -18,10 +18,9 @@ from etalstm.errors import PlanError, RunError
 from etalstm.host.processors import count_processors, worker_processes
 from etalstm.model.measured import measure
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import Execution
+from etalstm.network.execution import CELL_HELP, PRESET_HELP, Execution
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.storage import DENSE, Storage
-from etalstm.network.texts import CELL_HELP, PRESET_HELP
 from etalstm.research.profile.figure import draw_profiles
 from etalstm.research.profile.points import check_tolerance, never_pays
 from etalstm.research.profile.profile import DIMENSIONS, HIDDEN, INPUT, Profile, load, model_digest, sizes_between

@@ -18,8 +18,8 @@ from etalstm.cli.options import given, option
 from etalstm.cli.using import lines_of
 from etalstm.device import GOLDEN, open_device
 from etalstm.errors import RunError
+from etalstm.network.execution import INPUT_THRESHOLD_HELP, PRESET_HELP, number_or_off
 from etalstm.network.storage import read_thresholds
-from etalstm.network.texts import INPUT_THRESHOLD_HELP, PRESET_HELP, number_or_off
 from etalstm.train.folder import RunFolder
 
 PACKAGE = "etalstm.research.translate"

@@ -16,19 +16,19 @@ from etalstm.device.comparison import compare as run_comparison
 from etalstm.device.machine.hardware import is_simulation
 from etalstm.network.architecture import SWING
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import Execution
-from etalstm.network.shape import NetworkShape, check_size
-from etalstm.network.texts import (
+from etalstm.network.execution import (
     ARCHITECTURE_HELP,
     CELL_HELP,
+    FLOAT32,
     INPUT_THRESHOLD_HELP,
     PRESET_HELP,
     REFRESH_HELP,
     SHARED_TOKENS_HELP,
     SLICES_HELP,
     WEIGHT_FORMAT_HELP,
+    Execution,
 )
-from etalstm.network.weight_format import FLOAT32
+from etalstm.network.shape import NetworkShape, check_size
 
 
 def compare(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from etalstm.golden.fast.totals import add_arrays, column_norms
+from etalstm.golden.fast.sums import add_arrays, column_norms
 from etalstm.network.shape import LayerGradients, LayerParameters, NetworkShape, canonical_rows
 from etalstm.network.slices import tree_total
 
@@ -49,7 +49,7 @@ class Total(NamedTuple):
     -------
     gradients : LayerGradients
     column_norms : array, float32, (K,)
-        See :func:`etalstm.golden.fast.totals.column_norms`; empty on other ranks than 0.
+        See :func:`etalstm.golden.fast.sums.column_norms`; empty on other ranks than 0.
     """
 
     gradients: LayerGradients

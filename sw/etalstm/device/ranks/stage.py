@@ -12,7 +12,7 @@ from etalstm.device import Outputs, Session, TrainingShape
 from etalstm.device.machine.parts import shape_of_part
 from etalstm.device.ranks.exchange import Exchange, digest
 from etalstm.device.results import add_counts, clear_padding
-from etalstm.golden.fast.totals import add_arrays
+from etalstm.golden.fast.sums import add_arrays
 from etalstm.host.mpi.messages import Messages
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.pipeline_grid import FORWARD, Place

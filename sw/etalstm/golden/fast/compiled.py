@@ -17,8 +17,17 @@ from etalstm.golden.activation import activation_of
 from etalstm.golden.arithmetic import finish, plus, times
 from etalstm.golden.fast.delta import Sender, add_before, collect, collect_inputs, send, send_inputs, x_starts
 from etalstm.golden.fast.packing import matrix_of
-from etalstm.golden.fast.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, gradient_sums, mac_sums, packed_sums
-from etalstm.golden.fast.totals import add_arrays, bias_gradient
+from etalstm.golden.fast.sums import (
+    MINUS_ZERO,
+    ZERO,
+    accumulate,
+    add_arrays,
+    bias_gradient,
+    finish_empty,
+    gradient_sums,
+    mac_sums,
+    packed_sums,
+)
 from etalstm.golden.passes import (
     LayerBackward,
     LayerPass,

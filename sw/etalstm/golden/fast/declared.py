@@ -12,8 +12,7 @@ import numpy as np
 from etalstm.golden.arithmetic import add
 from etalstm.golden.cell import evaluate, pruned, stored
 from etalstm.golden.fast.packing import matrix_of
-from etalstm.golden.fast.sums import accumulate, gradient_sums, mac_sums, packed_sums
-from etalstm.golden.fast.totals import add_arrays, bias_gradient
+from etalstm.golden.fast.sums import accumulate, add_arrays, bias_gradient, gradient_sums, mac_sums, packed_sums
 from etalstm.golden.passes import LayerPass, skipped_steps
 from etalstm.golden.reference import DENSE
 from etalstm.network.delta_inputs import OFF

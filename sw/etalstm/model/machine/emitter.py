@@ -1,7 +1,7 @@
 """The broadcaster from its block buffers on: see etalstm_hw.broadcast.walker and etalstm_hw.broadcast.emitter."""
 
+from etalstm.model.machine.compute import EMPTY, FIRST, LAST, NULL
 from etalstm.model.machine.latencies import BUFFERED_FIFO
-from etalstm.model.machine.mac import EMPTY, FIRST, LAST, NULL
 from etalstm.model.machine.queues import all_show_room, room_at
 from etalstm.model.machine.state import EMITTER, FETCHER, MACS, NEVER, RING, compiled, record, wake
 from etalstm_hw.contract import MOST_GATES

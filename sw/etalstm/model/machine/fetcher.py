@@ -1,5 +1,6 @@
 """The broadcaster up to its block buffers: see etalstm_hw.broadcast.requests, etalstm_hw.broadcast.fetcher."""
 
+from etalstm.model.machine.axi import beat_at, last_beat, step_reader, take_beat
 from etalstm.model.machine.codec import begin_decompression, step_decompressor, window_of
 from etalstm.model.machine.indexed import (
     INDEX,
@@ -16,7 +17,6 @@ from etalstm.model.machine.indexed import (
 from etalstm.model.machine.latencies import BLOCK_PLANS
 from etalstm.model.machine.masks import fill_masks
 from etalstm.model.machine.queues import offered, take
-from etalstm.model.machine.reader import beat_at, last_beat, step_reader, take_beat
 from etalstm.model.machine.state import BURST_BEATS, EMITTER, FETCHER, NEVER, RING, compiled, record, wake
 from etalstm_hw.contract import Counter
 

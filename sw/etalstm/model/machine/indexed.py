@@ -1,7 +1,7 @@
 """Transfers that are asked for ahead, and those of streams by way of their indices: see etalstm_hw.dma.indexed."""
 
+from etalstm.model.machine.axi import beat_at, give_transfer, takes_transfer
 from etalstm.model.machine.latencies import FIFO, STREAMS_AHEAD
-from etalstm.model.machine.reader import beat_at, give_transfer, takes_transfer
 from etalstm.model.machine.state import BURST_BEATS, NEVER, RING, compiled, record
 
 VECTORS, INDEX, STREAM = range(3)  # hw.dma.indexed.Part

@@ -1,6 +1,8 @@
 """The LOAD engine: see etalstm_hw.dma.load and etalstm_hw.dma.requests."""
 
+from etalstm.model.machine.axi import beat_at, last_beat, step_sharing_reader, take_beat
 from etalstm.model.machine.codec import begin_decompression, step_decompressor, window_of
+from etalstm.model.machine.compute import WRITES
 from etalstm.model.machine.indexed import (
     INDEX,
     STREAM,
@@ -15,9 +17,7 @@ from etalstm.model.machine.indexed import (
 )
 from etalstm.model.machine.latencies import DONE, LOAD_PLANS
 from etalstm.model.machine.queues import offered, take
-from etalstm.model.machine.reader import beat_at, last_beat, step_sharing_reader, take_beat
 from etalstm.model.machine.state import LOAD, LOADS, NEVER, compiled, complete, record
-from etalstm.model.machine.vector import WRITES
 from etalstm_hw.contract import Counter, Memory
 
 SCRATCH, _READ = int(Memory.SCRATCH), int(Counter.READ_BEATS)

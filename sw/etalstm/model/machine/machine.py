@@ -5,23 +5,19 @@ from typing import NamedTuple
 import numpy as np
 
 from etalstm.model.machine import (
+    axi,
     codec,
+    compute,
     emitter,
     fetcher,
     indexed,
     load,
-    log,
-    mac,
     masks,
     queues,
-    reader,
     rows,
     sequencer,
-    share,
     store,
 )
-from etalstm.model.machine import vector as vectors
-from etalstm.model.machine import writer as writers
 from etalstm.model.machine.latencies import MERGE, PROGRAM_BURSTS, PROGRAM_DEPTH, READER_DEPTH
 from etalstm.model.machine.state import CAST, DONE, NEVER, PARTS, Sizes
 from etalstm.model.machine.table import INSTRUCTION
@@ -77,10 +73,10 @@ def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
         "done": (DONE, (channels, CAST + 1)),
         "wakes": (np.int64, (channels, PARTS)),
         "sequencer": (sequencer.ENGINE, 1),
-        "readers": (reader.READER, 2 + channels),
-        "ports": (reader.PORT, 2),
-        "read_port": (share.READ_PORT, 1),
-        "write_port": (share.WRITE_PORT, 1),
+        "readers": (axi.READER, 2 + channels),
+        "ports": (axi.PORT, 2),
+        "read_port": (axi.READ_PORT, 1),
+        "write_port": (axi.WRITE_PORT, 1),
         "asked": (indexed.ASKED, 1 + channels),
         "decompressors": (codec.DECOMPRESSOR, 1 + channels),
         "fetcher": (fetcher.ENGINE, 1),
@@ -90,16 +86,16 @@ def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
         "values": (np.int64, (2, groups)),
         "begun": (np.int64, inner),
         "random": (np.uint64, 1),
-        "scalars": (mac.SCALARS, channels),
-        "vector": (vectors.ENGINE, channels),
-        "mac": (mac.ENGINE, channels),
+        "scalars": (compute.SCALARS, channels),
+        "vector": (compute.VECTOR_ENGINE, channels),
+        "mac": (compute.MAC_ENGINE, channels),
         "sums": (np.int64, (channels, queue_depth + 1)),
         "load": (load.ENGINE, channels),
         "store": (store.ENGINE, channels),
         "transposer": (store.TRANSPOSER, channels),
         "compressor": (codec.COMPRESSOR, channels),
-        "log": (log.LOG, channels),
-        "writer": (writers.WRITER, channels),
+        "log": (store.LOG, channels),
+        "writer": (axi.WRITER, channels),
         "counted": (np.int64, int(Counter.COUNT)),
         "rows": (rows.ROWS, 1),
         "instances": (INSTRUCTION, rows.INSTANCES + rows.OFFERED),

@@ -1,9 +1,9 @@
 """LOAD_ROWS as LOADs of the rows that are needed: see etalstm_hw.program.rows and etalstm_hw.program.rowmaps."""
 
+from etalstm.model.machine.axi import send_burst
 from etalstm.model.machine.latencies import ADDRESS, BUFFERED_FIFO, BURST, MAP_REQUEST, RENDEZVOUS
 from etalstm.model.machine.masks import draw_bits, seed
 from etalstm.model.machine.queues import has_room, push, stored_by_all
-from etalstm.model.machine.reader import send_burst
 from etalstm.model.machine.state import CAST, FETCH, LOAD, NEVER, compiled, record
 from etalstm_hw.contract import MOST_GATES, Counter, Opcode, Traffic
 

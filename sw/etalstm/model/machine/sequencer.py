@@ -1,8 +1,8 @@
 """Fetching, repeating and dispatching a program: see hw/program/."""
 
+from etalstm.model.machine.axi import beat_at, give_transfer, step_reader, take_beat, takes_transfer
 from etalstm.model.machine.latencies import PROGRAM_RING
 from etalstm.model.machine.queues import has_room, push, room_at
-from etalstm.model.machine.reader import beat_at, give_transfer, step_reader, take_beat, takes_transfer
 from etalstm.model.machine.rows import UNDER_WAY, offers_rows, step_rows, supplied_at
 from etalstm.model.machine.state import (
     BURST_BEATS,

@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass, field
 from etalstm.model.measured import Shares, sending
 from etalstm.network.architecture import ARCHITECTURES
 from etalstm.network.benchmarks import STORAGE, Benchmark
-from etalstm.network.execution import Execution
+from etalstm.network.execution import BF16, FLOAT32, Execution
 from etalstm.network.storage import Storage
-from etalstm.network.weight_format import BF16, FLOAT32
 from etalstm.research.paper.densities import densities_of
 
 DYNAMIC, STATIC, INFERENCE, ETA, ETA_PAPER = "dynamic", "static", "inference", "eta", "eta_paper"

@@ -5,8 +5,8 @@ from operator import itemgetter
 from pathlib import Path
 
 from etalstm.errors import RunError
+from etalstm.network.execution import FLOAT32
 from etalstm.network.storage import DENSE
-from etalstm.network.weight_format import FLOAT32
 from etalstm.research.studies.reduction import Reduction
 from etalstm.research.studies.score import SCORES, score_name
 from etalstm.research.studies.study import summarise

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from etalstm.network.delta_inputs import input_thresholds_text, read_input_thresholds
+from etalstm.network.execution import BF16
 from etalstm.network.storage import read_thresholds, thresholds_text
-from etalstm.network.weight_format import BF16
 from etalstm.train.settings import Settings
 
 FORM = "policy:theta:tau:share:input_threshold:weight_format"

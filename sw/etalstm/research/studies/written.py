@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt
 from etalstm.errors import RunError
 from etalstm.host.durable import write_whole
 from etalstm.host.strict import check
-from etalstm.network.weight_format import FLOAT32
+from etalstm.network.execution import FLOAT32
 from etalstm.train.significance import EPOCHS_FULL
 
 

@@ -1,0 +1,314 @@
+"""A channel's PEs: the VECTOR engine, the MAC engine with its FIFO of scalars, and what the PEs do in each cycle.
+
+See etalstm_hw.compute.elementwise and elements, etalstm_hw.compute.mac, and for the kinds of cycles
+etalstm_hw.compute.compute and etalstm_hw.machine.channel, `_classify`.
+"""
+
+from etalstm.model.machine.latencies import (
+    ACTIVATION,
+    BUFFERED_FIFO,
+    MAC_SUM,
+    NEWS,
+    WRITE_ACTIVATION,
+    WRITE_PRODUCT,
+    WRITE_SUM,
+)
+from etalstm.model.machine.queues import PLACES, TIMES, completed_at, met_at, offered, record_pop, take
+from etalstm.model.machine.state import (
+    DONE_RING,
+    EMITTER,
+    LOAD,
+    MAC,
+    MACS,
+    NEVER,
+    RING,
+    STORE,
+    VECTOR,
+    VECTORS,
+    compiled,
+    complete,
+    record,
+    wake,
+)
+from etalstm_hw.contract import SLOTS, Counter, Cycle, Source, VectorOp
+
+_ACTIVATION = int(Counter.ACTIVATION)
+WRITES = 128  # cycles ahead that writes of the scratch memory are known
+SCRATCH, PARAMETER, QUEUE = int(Source.SCRATCH), int(Source.PARAMETER), int(Source.QUEUE)
+MULTIPLY, SIGMOID, TANH, PACK = (int(getattr(VectorOp, name)) for name in ("MULTIPLY", "SIGMOID", "TANH", "PACK"))
+
+VECTOR_ENGINE = record(
+    "valid", "op", "a", "b", "after", "end", "inner", "outer", "has_b", "has_parameter", "last_write", "units_free",
+    "pe_at", "scratch_at", "queue_at", "waiting_at", writes=WRITES,
+)  # fmt: skip
+"""The element at the output, what has been read of it, and until when what is issued keeps ports and units busy."""
+
+
+@compiled
+def slot(cycle):
+    """Give the number of a cycle's slot, its bits reversed: see etalstm_hw.compute.shares."""
+    number, reverse = cycle % SLOTS, 0
+    for _ in range(5):
+        reverse = reverse << 1 | number & 1
+        number >>= 1
+    return reverse
+
+
+@compiled
+def _is_activation(engine):
+    """Tell whether the activation units execute the element: they pack, too."""
+    return engine.op == SIGMOID or engine.op == TANH or engine.op == PACK
+
+
+@compiled
+def _blocked_until(cycle, engine, sizes):
+    """Read ahead what the element needs; give the first cycle in which it may be issued, as far as the PEs let it."""
+    function = engine.op == SIGMOID or engine.op == TANH
+    first = cycle
+    if engine.after and cycle <= engine.last_write:
+        return engine.last_write + 1
+    if not function and sizes.scratch_reads == 1 and engine.b == SCRATCH and not engine.has_b:
+        engine.has_b = 1
+        engine.scratch_at = cycle
+        first = cycle + 1
+    if not function and engine.a == PARAMETER and engine.b == PARAMETER and not engine.has_parameter:
+        engine.has_parameter = 1
+        first = cycle + 1
+    if function or engine.op == PACK:
+        return max(first, engine.units_free, engine.last_write - WRITE_ACTIVATION + 1)
+    earliest = WRITE_PRODUCT if engine.op == MULTIPLY else WRITE_SUM
+    return max(first, engine.last_write - earliest + 1)
+
+
+@compiled
+def _issue(cycle, engine, sizes, done, counted, wakes):
+    """Note what the element occupies, and its instruction's completion with the last one."""
+    if _is_activation(engine):
+        first, last = cycle + WRITE_ACTIVATION, cycle + ACTIVATION + 1 + sizes.groups
+        engine.units_free = cycle + sizes.groups
+        counted[_ACTIVATION] += sizes.lanes
+    else:
+        first = last = cycle + (WRITE_PRODUCT if engine.op == MULTIPLY else WRITE_SUM)
+        engine.pe_at = cycle
+    for write in range(first, last + 1):
+        engine.writes[write % WRITES] = write
+    engine.last_write = last
+    if engine.a == SCRATCH:
+        engine.scratch_at = cycle
+    elif engine.a == QUEUE:
+        engine.queue_at = cycle
+    engine.has_b = engine.has_parameter = 0
+    if engine.end:
+        complete(done, wakes, VECTOR, last)
+
+
+@compiled
+def _advance(engine, instruction):
+    """Put the instruction's next element to the output; tell whether it is the last."""
+    engine.valid = 1
+    engine.op, engine.a, engine.b = instruction.op, instruction.a_source, instruction.b_source
+    engine.after = instruction.serial and engine.inner == 0 and engine.outer != 0
+    engine.inner += 1
+    if engine.inner == instruction.inner:
+        engine.inner = 0
+        engine.outer += 1
+    engine.end = engine.outer == instruction.outer
+    if engine.end:
+        engine.outer = 0
+    return engine.end
+
+
+@compiled
+def step_vector(cycle, engine, queue, table, sizes, done, counted, wakes):
+    """Issue the element at the output if nothing keeps it, and bring the next."""
+    issued, following = False, cycle + 1
+    if engine.valid:
+        free = _blocked_until(cycle, engine, sizes)
+        if free > cycle:
+            following = free
+        else:
+            activation = _is_activation(engine)
+            shared = sizes.elementwise + sizes.forward + sizes.backward > 0
+            issued = activation or not shared or slot(cycle) < sizes.elementwise
+            if issued:
+                _issue(cycle, engine, sizes, done, counted, wakes)
+            else:
+                engine.waiting_at = cycle
+    if not engine.valid or issued:
+        engine.valid = 0
+        if offered(queue, cycle):
+            if _advance(engine, table[queue.current]):
+                take(queue, wakes, cycle)
+        else:
+            following = NEVER
+    wakes[VECTORS] = following
+
+
+FIRST, EMPTY, NULL, LAST = 1, 2, 4, 8  # flags of a scalar
+
+SCALARS = record(*PLACES, inner=RING, marks=RING, **TIMES)
+"""Scalars on their way to the channels."""
+
+MAC_ENGINE = record("valid", "mac", "begins", "address", "backward", "end", "tile", "issued_at", "since")
+"""The step at hand, and the number of the next tile."""
+
+
+@compiled
+def _scalar_there(scalars, cycle):
+    return scalars.tail > scalars.head and scalars.pushed[scalars.head % RING] + BUFFERED_FIFO <= cycle
+
+
+@compiled
+def _may_use_pes(cycle, engine, vector, sizes):
+    if vector.pe_at == cycle:
+        return False
+    if sizes.elementwise + sizes.forward + sizes.backward == 0:
+        return True
+    number = slot(cycle) - sizes.elementwise
+    return 0 <= number < (sizes.backward if engine.backward else sizes.forward)
+
+
+@compiled
+def _leave(cycle, engine, vector, store, sums, sizes, done, wakes):
+    """Tell whether the step at hand leaves in this cycle, which issues its MAC if it has one."""
+    if engine.mac:
+        taken = vector.queue_at == cycle or store.queue_at == cycle
+        if not engine.begins and (taken or cycle - sums[engine.address] <= MAC_SUM):
+            return False
+        if not _may_use_pes(cycle, engine, vector, sizes):
+            return False
+        sums[engine.address] = cycle
+        engine.issued_at = cycle
+    if engine.end:
+        complete(done, wakes, MAC, cycle + MAC_SUM)
+    return True
+
+
+@compiled
+def _make_step(cycle, engine, queue, scalars, instruction, wakes):
+    """Combine instruction and scalar; take them with the last step that they have."""
+    place = scalars.head % RING
+    flags = scalars.marks[place]
+    null = flags & NULL != 0
+    last_tile = null or engine.tile + 1 == instruction.tiles
+    engine.mac = not null
+    engine.begins = flags & FIRST != 0
+    engine.backward = instruction.backward
+    engine.address = instruction.queue + scalars.inner[place] * instruction.tiles + engine.tile
+    engine.end = flags & LAST != 0 and last_tile
+    engine.valid, engine.since = 1, cycle + 1
+    engine.tile = 0 if last_tile else engine.tile + 1
+    if last_tile:
+        record_pop(scalars, cycle)
+        wake(wakes, EMITTER, cycle + NEWS + 1)
+    if engine.end:
+        take(queue, wakes, cycle)
+
+
+@compiled
+def step_mac(cycle, engine, queue, scalars, table, vector, store, sums, sizes, done, wakes):
+    """Issue the step at hand and make the next one."""
+    leaves = engine.valid and _leave(cycle, engine, vector, store, sums, sizes, done, wakes)
+    following = cycle + 1
+    if not engine.valid or leaves:
+        engine.valid = 0
+        if offered(queue, cycle) and _scalar_there(scalars, cycle):
+            _make_step(cycle, engine, queue, scalars, table[queue.current], wakes)
+        else:
+            following = NEVER
+            if offered(queue, cycle) and scalars.tail > scalars.head:
+                following = scalars.pushed[scalars.head % RING] + BUFFERED_FIFO
+    wakes[MACS] = following
+
+
+@compiled
+def coming_tiles(cycle, until, engine, queue, table, sums, sizes):
+    """Count the tiles of the scalar at hand that can follow in the cycles behind this one and before `until`.
+
+    The last two tiles are left to :func:`step_mac`: with the making of the last one the scalar is taken.
+    """
+    if not (engine.valid and engine.mac and engine.tile) or sizes.elementwise + sizes.forward + sizes.backward:
+        return 0
+    most = min(until - cycle - 1, table[queue.current].tiles - 1 - engine.tile)
+    if engine.begins:
+        return max(most, 0)
+    tiles = 0
+    while tiles < most and cycle + 1 + tiles - sums[engine.address + tiles] > MAC_SUM:
+        tiles += 1
+    return tiles
+
+
+@compiled
+def pass_tiles(cycle, tiles, engine, sums):
+    """Issue so many tiles of the scalar at hand in the cycles behind this one."""
+    for tile in range(tiles):
+        sums[engine.address + tile] = cycle + 1 + tile
+    engine.address += tiles
+    engine.tile += tiles
+
+
+_MAC, _ELEMENTWISE, _QUEUE_PORT, _HAZARD, _EMPTY = (int(kind) for kind in list(Cycle)[:5])
+_WAIT_LOAD, _WAIT_VECTOR, _WAIT_STORE, _NO_MAC, _IDLE, _SHARE = (int(kind) for kind in list(Cycle)[5:])
+
+
+@compiled
+def kind(cycle, channel, m, table, sizes):
+    """Say what a channel's PEs did in a cycle, or why they did nothing."""
+    engine, vector = m.mac[channel], m.vector[channel]
+    if engine.issued_at == cycle:
+        return _MAC
+    if vector.pe_at == cycle:
+        return _ELEMENTWISE
+    return idle_kind(cycle, channel, m, table, sizes)
+
+
+@compiled
+def idle_kind(cycle, channel, m, table, sizes):
+    """Say why a channel's PEs did nothing in a cycle."""
+    engine, vector = m.mac[channel], m.vector[channel]
+    if vector.waiting_at == cycle:
+        return _SHARE
+    if engine.valid and engine.mac and engine.since <= cycle:
+        if not engine.begins and (vector.queue_at == cycle or m.store[channel].queue_at == cycle):
+            return _QUEUE_PORT
+        if not engine.begins and cycle - m.sums[channel, engine.address] <= MAC_SUM:
+            return _HAZARD
+        return _SHARE
+    queue, done = m.queues[channel, MAC], m.done[channel]
+    if engine.valid or (queue.current >= 0 and queue.valid_from <= cycle):
+        return _EMPTY
+    if queue.head < queue.tail and queue.pushed[queue.head % RING] + BUFFERED_FIFO <= cycle:
+        instruction = table[queue.index[queue.head % RING]]
+        if completed_at(done, LOAD, instruction.wait_load) + 1 > cycle:
+            return _WAIT_LOAD
+        if completed_at(done, VECTOR, instruction.wait_vector) + 1 > cycle:
+            return _WAIT_VECTOR
+        if met_at(instruction, m.done, channel) > cycle:
+            return _WAIT_STORE
+    return _NO_MAC if _busy(cycle, channel, m) else _IDLE
+
+
+@compiled
+def _busy(cycle, channel, m):
+    """Tell whether anything is left to do in the channel."""
+    if m.scalars[channel].head < m.scalars[channel].tail:
+        return True
+    for engine in (LOAD, MAC, VECTOR, STORE):
+        queue, done = m.queues[channel, engine], m.done[channel, engine]
+        if queue.current >= 0 or queue.head < queue.tail:
+            return True
+        pulse = 0 if engine in (MAC, VECTOR) else 1
+        if done.count and done.times[(done.count - 1) % DONE_RING] - pulse >= cycle:
+            return True
+    return _transfers(channel, m)
+
+
+@compiled
+def _transfers(channel, m):
+    """Tell whether LOAD or STORE have taken an instruction that is not completed."""
+    store, asked, writer = m.store[channel], m.asked[1 + channel], m.writer[channel]
+    if m.load[channel].active or asked.head < asked.tail or asked.wait_head < asked.wait_tail:
+        return True
+    if store.scatter_left or store.vectors_left or store.beats_head < store.beats_tail or m.log[channel].state:
+        return True
+    return writer.left != 0 or writer.landed < writer.tail
