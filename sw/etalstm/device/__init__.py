@@ -26,16 +26,10 @@ DEVICES = (GOLDEN, "sim", "xdma:N", "xdma:sim")
 
 
 def open_device(name: str, preset: str = "sim", **options) -> Device:
-    """Open a device by name.
+    """Open a device by name: one of ``DEVICES``, where N is a card's number, as in ``xdma:0``.
 
-    Parameters
-    ----------
-    name : str
-        One of ``DEVICES``; N is a card's number: ``xdma:0``.
-    preset : str
-        Configuration of the accelerator; the golden device computes the same bits for all of them.
-    options
-        What else the device takes, see :func:`etalstm.device.machine.hardware.open_hardware`.
+    `preset` is the configuration of the accelerator; the golden device computes the same bits for all of them. See
+    :func:`etalstm.device.machine.hardware.open_hardware` for the options of each device.
 
     Raises
     ------

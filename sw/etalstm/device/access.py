@@ -9,13 +9,7 @@ from etalstm.errors import BusyError, DeviceError
 
 
 class Access:
-    """Admits one thread at a time to something, and nobody after it was closed.
-
-    Parameters
-    ----------
-    name : str
-        What is used, for the messages.
-    """
+    """Admits one thread at a time to something, and nobody after it was closed; messages call it by its `name`."""
 
     def __init__(self, name: str):
         self._name, self._lock, self._closed = name, threading.RLock(), False
@@ -24,17 +18,8 @@ class Access:
     def entered(self, call: str) -> Iterator[None]:
         """Keep other threads out for the time of the block, in which the same thread may enter again.
 
-        Parameters
-        ----------
-        call : str
-            What is going to happen, for the messages.
-
-        Raises
-        ------
-        BusyError
-            If another thread is inside.
-        DeviceError
-            If it was closed.
+        `call` tells what is going to happen, for the messages: :class:`BusyError` if another thread is inside,
+        :class:`DeviceError` if it was closed.
         """
         if not self._lock.acquire(blocking=False):
             raise BusyError(f"{call}: another thread uses {self._name}; wait for its end, or open one for each thread")

@@ -11,12 +11,13 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers, K = I + H columns
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from etalstm.device.access import Access, exclusive
 from etalstm.device.hooks import SessionHooks
-from etalstm.device.results import BothPasses, InputGradients, Outputs, clear_padding
+from etalstm.device.results import BothPasses, InputGradients, Outputs, SliceLoss
 from etalstm.device.shape import (
     TrainingShape,
     check_delta_threshold,
@@ -38,24 +39,21 @@ from etalstm.network.shape import (
     check_parameters,
     zero_velocities,
 )
-from etalstm.network.shared_tokens import SharedTokens
 from etalstm.network.storage import KINDS, Storage, Usage
-from etalstm.network.update_rule import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
+from etalstm.network.update_rule import UpdateRule, check_hyperparameters, clip_scale
+
+LOADED = ("loaded", "forward", "backward", "updated")  # stages of a session that has weights
 
 
 class Session(SessionHooks, BothPasses[InputGradients]):
     """Weights on a device, and the passes over them.
 
     The order is ``load``, then any number of ``forward`` (or ``load_intermediates``); after one, one ``backward``; then
-    at most one ``update``.
-    ``gradients`` and the members of :class:`InputGradients` may be read between ``backward`` and the next ``forward``.
-    Every array that goes in must be a NumPy array of float32 and finite; subnormals are read as zeros of their sign.
+    at most one ``update``; else :class:`CallOrderError`. ``gradients`` and the members of :class:`InputGradients` may
+    be read between ``backward`` and the next ``forward``. Every array that goes in must be a NumPy array of float32 and
+    finite, or ``ValueError`` says what it is; subnormals are read as zeros of their sign.
 
     A device implements :class:`SessionHooks`.
-
-    Parameters
-    ----------
-    shape : TrainingShape
 
     Raises
     ------
@@ -67,7 +65,7 @@ class Session(SessionHooks, BothPasses[InputGradients]):
     Members
     -------
     reduces : bool
-        The device compresses intermediates, skips cells and counts what it kept.
+        The device compresses intermediates, skips cells and counts what it stored.
     takes_intermediates : bool
         The host may run the forward pass: :meth:`load_intermediates`.
     access : Access
@@ -81,23 +79,14 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         self._check_storage(shape.execution.storage)
         self._check_host_memory(shape)
         self.shape, self.access = shape, Access("the session")
-        self._skipped = np.zeros((shape.network.layers, shape.steps), bool)  # of the forward pass, for the hooks
-        self._stage = "new"  # then loaded, forward, backward, updated
-        self._shared: SharedTokens | None = None  # of the forward pass, too: the tokens that it shares
+        self._skipped, self._shared = check_skipped(shape, None), None
+        self._lengths = check_lengths(shape, None)
+        self._stage = "new"  # then one of LOADED
         self._generation = 0  # counts forwards and loads, to tell that InputGradients are stale
-        self._lengths = np.full(shape.batch, shape.steps)
-
-    # -- what users call --------------------------------------------------------------------------------------------
 
     @exclusive
     def load(self, parameters: Sequence[LayerParameters], velocities: Sequence[LayerParameters] | None = None) -> None:
-        """Put weights and velocities on the device; velocities default to zero.
-
-        Raises
-        ------
-        ValueError
-            If they are not those of the session's network.
-        """
+        """Put weights and velocities of the session's network on the device; velocities default to zero."""
         parameters = check_parameters(self.shape.network, parameters)
         if velocities is None:
             velocities = zero_velocities(self.shape.network)
@@ -109,7 +98,7 @@ class Session(SessionHooks, BothPasses[InputGradients]):
 
     @exclusive
     def store_as(self, storage: Storage) -> None:
-        """Keep intermediates another way from the next forward pass on; weights and velocities stay.
+        """Store intermediates another way from the next forward pass on; weights and velocities stay.
 
         Raises
         ------
@@ -120,8 +109,7 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         """
         shape = self.shape.with_execution(storage=storage)
         self._check_storage(storage)
-        self._store_as(shape)
-        self._gone_over(shape)
+        self._go_over(shape, self._store_as)
 
     @exclusive
     def send_as(self, delta_inputs: DeltaInputs) -> None:
@@ -140,11 +128,10 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         """
         shape = self.shape.with_execution(delta_inputs=delta_inputs)
         self._check_host_memory(shape)
-        self._send_as(shape)
-        self._gone_over(shape)
+        self._go_over(shape, self._send_as)
 
-    def _gone_over(self, shape: TrainingShape) -> None:
-        """Note a new shape: no pass of the old one is gone back through."""
+    def _go_over(self, shape: TrainingShape, go_over: Callable[[TrainingShape], None]) -> None:
+        go_over(shape)
         self.shape = shape
         self._generation += 1
         if self._stage != "new":
@@ -153,14 +140,12 @@ class Session(SessionHooks, BothPasses[InputGradients]):
     @exclusive
     def parameters(self) -> list[LayerParameters]:
         """Read the weights and biases as they are now; :class:`DivergedError` if one is not finite."""
-        self._require("parameters", "load", "loaded", "forward", "backward", "updated")
-        return self._read_finite("weights", self._parameters)
+        return self._read_finite("parameters", "weights", self._parameters)
 
     @exclusive
     def velocities(self) -> list[LayerParameters]:
         """Read the momentum's velocities as they are now; :class:`DivergedError` if one is not finite."""
-        self._require("velocities", "load", "loaded", "forward", "backward", "updated")
-        return self._read_finite("velocities", self._velocities)
+        return self._read_finite("velocities", "velocities", self._velocities)
 
     @exclusive
     def forward(
@@ -172,7 +157,7 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         skipped_cells: np.ndarray | None = None,
         tokens: np.ndarray | None = None,
     ) -> Outputs:
-        """Run the network over a batch of sequences and keep what ``backward`` needs.
+        """Run the network over a batch of sequences and store what ``backward`` needs.
 
         T is the pass's number of steps: at most that of the session. A pass of fewer steps costs no more, and has the
         same bits, as one of a session that was made for so many.
@@ -186,31 +171,23 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         h0, c0 : arrays, float32, (L, B, H), optional
             Initial states; default zeros.
         skipped_cells : array, bool, (L, T), optional
-            Cells that keep nothing and that ``backward`` leaves out: whatever gradient reaches a skipped cell (dy, dh,
-            dc, of every sequence) is dropped there; it contributes nothing to dW, db and dx, and passes +0 on. Default:
-            none.
+            Cells that store nothing and that ``backward`` leaves out, by default none: whatever gradient reaches a
+            skipped cell (dy, dh, dc, of every sequence) is dropped there; it contributes nothing to dW, db and dx, and
+            passes +0 on. :class:`DeviceError` if the device cannot.
         tokens : array of integers, (T, B), optional
             The tokens whose vectors x are. Only in a session whose shape has `shared_tokens`, and then needed. What
             they are at padding is not looked at.
-
-        Raises
-        ------
-        ValueError
-            On a wrong shape, dtype or value.
-        CallOrderError
-            If nothing was loaded.
-        DeviceError
-            If cells are to be skipped and the device cannot.
         """
-        inputs = self._begin_forward("forward", x, lengths, h0, c0, skipped_cells, tokens)
-        outputs = self._forward(*inputs)
+        outputs = self._forward(*self._begin_forward("forward", x, lengths, h0, c0, skipped_cells, tokens))
         self._stage = "forward"
         self._clear_padding(outputs.y)
         return outputs
 
-    def _begin_forward(self, call: str, x, lengths, h0, c0, skipped_cells, tokens) -> tuple[np.ndarray, ...]:
+    def _begin_forward(
+        self, call: str, x: Any, lengths: Any, h0: Any, c0: Any, skipped_cells: Any, tokens: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Check what a forward pass is given; give x, lengths, h0 and c0 as the hooks take them."""
-        self._require(call, "load", "loaded", "forward", "backward", "updated")
+        self._require(call, "load", *LOADED)
         of_pass = check_steps(self.shape, x)
         x = check_float32("x", x, of_pass.x_shape)
         lengths = check_lengths(of_pass, lengths)
@@ -225,14 +202,14 @@ class Session(SessionHooks, BothPasses[InputGradients]):
 
     @exclusive
     def encode(self, intermediates: Sequence[np.ndarray], skipped_cells: np.ndarray | None = None) -> Iterator[bytes]:
-        """Compress what a forward pass that the host ran keeps, as :meth:`load_intermediates` takes it.
+        """Compress what a forward pass that the host ran stores, as :meth:`load_intermediates` takes it.
 
         Parameters
         ----------
         intermediates : L arrays, float32, (6, T, B, H)
             P_i, P_f, P_g, P_o, P_s, P_r of each layer as its storage has them, pruned and rounded; +0 at padded steps.
         skipped_cells : array, bool, (L, T), optional
-            Cells that keep nothing.
+            Cells that store nothing.
 
         Returns
         -------
@@ -241,8 +218,6 @@ class Session(SessionHooks, BothPasses[InputGradients]):
 
         Raises
         ------
-        ValueError
-            On a wrong shape, dtype or value.
         DeviceError
             If the device takes no intermediates, or a layer's storage is dense.
         """
@@ -279,17 +254,13 @@ class Session(SessionHooks, BothPasses[InputGradients]):
 
         Raises
         ------
-        ValueError
-            On a wrong shape, dtype or value.
-        CallOrderError
-            If nothing was loaded.
         StreamError
             If a stream is damaged, of another network, not the one that comes next, or missing, or if there are too
             many; the message names it. The session is then as before the call, without a forward pass.
         DeviceError
             If the device takes no intermediates, or a layer's storage is dense.
         """
-        self._require("load_intermediates", "load", "loaded", "forward", "backward", "updated")
+        self._require("load_intermediates", "load", *LOADED)
         of_pass = check_steps(self.shape, x)
         x = check_float32("x", x, of_pass.x_shape)
         layers, batch, units = of_pass.state_shape
@@ -321,15 +292,8 @@ class Session(SessionHooks, BothPasses[InputGradients]):
             Gradients of ``Outputs.h`` and ``Outputs.c``; default zeros.
         delta_threshold : float
             Gradients of the gates' sums whose size is below count as zero in Wᵀδ and dW: they cost no multiplication
-            there. db adds all of them, and what a cell passes on by its state is not changed.
-
-        Raises
-        ------
-        ValueError
-            On a wrong shape, dtype or value; or if there is a threshold and a layer's storage is dense, which keeps δ
-            whole.
-        CallOrderError
-            If there is no forward pass that has not been gone back through.
+            there. db adds all of them, and what a cell passes on by its state is not changed. ``ValueError`` where a
+            layer's storage is dense, which keeps δ whole.
         """
         self._require("backward", "forward", "forward")
         dy = check_float32("dy", dy, replace(self.shape, steps=self._steps).y_shape)
@@ -343,22 +307,19 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         return self._input_gradients()
 
     def _input_gradients(self) -> InputGradients:
-        """Give what the last backward pass gives back."""
         generation = self._generation
+        members = {"dx": self._dx, "states": self._initial_state_gradients, "norm": self._norm}
 
-        def read(member):
+        def read(member: str) -> Any:
             with self.access.entered(member):
-                return fresh(member)
-
-        def fresh(member):
-            if generation != self._generation:
-                raise CallOrderError(f"{member} of a backward pass was asked for after the next forward or load")
-            return {"dx": self._dx, "states": self._initial_state_gradients, "norm": self._norm}[member]()
+                if generation != self._generation:
+                    raise CallOrderError(f"{member} of a backward pass was asked for after the next forward or load")
+                return members[member]()
 
         return InputGradients(read)
 
     @exclusive
-    def forward_backward(self, x, loss, **options) -> tuple[Outputs, InputGradients]:
+    def forward_backward(self, x: np.ndarray, loss: SliceLoss, **options: Any) -> tuple[Outputs, InputGradients]:
         """Run both passes: see :class:`BothPasses`."""
         return super().forward_backward(x, loss, **options)
 
@@ -380,14 +341,10 @@ class Session(SessionHooks, BothPasses[InputGradients]):
 
     @exclusive
     def contributions(self) -> np.ndarray:
-        """Measure every cell: the 2-norm of what each sequence added to its layer's dW there.
+        """Measure every cell: ‖δ‖·‖xh‖, the 2-norm of what each sequence added to its layer's dW there.
 
-        To be called before ``update``: a device may run passes again, with the weights that they had.
-
-        Returns
-        -------
-        array, float64, (L, T, B)
-            ‖δ‖·‖xh‖; 0 at padded steps and skipped cells.
+        To be called before ``update``: a device may run passes again, with the weights that they had. Gives float64
+        (L, T, B), 0 at padded steps and skipped cells.
 
         Raises
         ------
@@ -423,8 +380,6 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         ------
         ValueError
             If a number is outside its range.
-        CallOrderError
-            Without a backward pass since the last update.
         DivergedError
             If the gradient's norm is not finite; the weights stay as they were.
         """
@@ -433,9 +388,9 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         if not 0 < compensation < math.inf:
             raise ValueError(f"compensation must be finite and above 0, got {compensation}")
         scale = np.float32(compensation * clip_scale(self._norm() * compensation, clip))
+        rule = UpdateRule(np.float32(learning_rate), np.float32(momentum), np.float32(weight_decay), scale)
         self._stage = "new"  # if the device fails below, some weights are new and some are old
-        factors = np.float32(learning_rate), np.float32(momentum), np.float32(weight_decay)
-        self._update(UpdateRule(*factors, scale))
+        self._update(rule)
         self._stage = "updated"
 
     @exclusive
@@ -443,18 +398,11 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         """Read back what the device's memory must still hold, and compare it; nothing on the device changes.
 
         Compared are the copies of the weights with each other, the inputs of the last passes with the host's arrays,
-        and weights, biases and velocities with digests: see :mod:`etalstm.device.machine.windows`. A digest is made by
-        :meth:`load`. After :meth:`update` the next call makes a new one, and those that follow compare with it. A
-        device without a memory of its own has nothing to compare.
-
-        Raises
-        ------
-        DamagedMemoryError
-            If something differs; the message names the array.
-        CallOrderError
-            If nothing was loaded.
+        and weights, biases and velocities with digests: see :class:`etalstm.device.machine.windows.Scrubber`. A digest
+        is made by :meth:`load`. After :meth:`update` the next call makes a new one, and those that follow compare with
+        it. A device without a memory of its own has nothing to compare. :class:`DamagedMemoryError` names the array.
         """
-        self._require("scrub", "load", "loaded", "forward", "backward", "updated")
+        self._require("scrub", "load", *LOADED)
         self._scrub()
 
     @exclusive
@@ -469,19 +417,14 @@ class Session(SessionHooks, BothPasses[InputGradients]):
     def memory(self) -> dict:
         """Describe the device's memory that the session takes, in bytes; {} where there is no such thing.
 
-        Returns
-        -------
-        dict
-            ``reserved``, by kind, padding included. ``log`` and ``log_used``: of the intermediates, what the logs of
-            compressed streams have, and what all streams of the last passes took, one behind the other. ``segments``:
-            into how many the cells are divided; of more than two, those before the last two go to the host and come
-            back. ``host``: bytes ``read`` and ``written`` by the host since the last forward began, by kind.
-            ``replays``: how often a log was too small, a larger one was planned, and the pass was run again. ``parts``,
-            if the batch does not fit: into how many it is divided that are worked on one after the other.
+        ``reserved``, by kind, padding included. ``log`` and ``log_used``: of the intermediates, what the logs of
+        compressed streams have, and what all streams of the last passes took, one behind the other. ``segments``: into
+        how many the cells are divided; of more than two, those before the last two go to the host and come back.
+        ``host``: bytes ``read`` and ``written`` by the host since the last forward began, by kind. ``replays``: how
+        often a log was too small, a larger one was planned, and the pass was run again. ``parts``, if the batch does
+        not fit: into how many it is divided that are worked on one after the other.
         """
         return self._memory()
-
-    # -- checks -----------------------------------------------------------------------------------------------------
 
     def _check_storage(self, storage: Storage) -> None:
         if storage.compressed and not self.reduces:
@@ -494,27 +437,15 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         if self._stage not in stages:
             raise CallOrderError(f"{call}() needs {missing}() first")
 
-    @staticmethod
-    def _read_finite(what: str, read: Callable[[], list[LayerParameters]]) -> list[LayerParameters]:
+    def _read_finite(self, call: str, what: str, read: Callable[[], list[LayerParameters]]) -> list[LayerParameters]:
+        self._require(call, "load", *LOADED)
         try:
             return read()
         except ValueError as error:  # LayerParameters found a value that an update made infinite
             raise DivergedError(f"the {what} on the device have overflowed: {error}") from error
 
-    def _check_skipped(self, of_pass: TrainingShape, skipped) -> np.ndarray:
+    def _check_skipped(self, of_pass: TrainingShape, skipped: Any) -> np.ndarray:
         skipped = check_skipped(of_pass, skipped)
         if skipped.any() and not self.reduces:
             raise DeviceError("this device skips no cells")
         return skipped
-
-    @property
-    def _steps(self) -> int:
-        """Steps of the last forward pass."""
-        return self._skipped.shape[1]
-
-    def _clear_padding(self, steps: np.ndarray) -> None:
-        if self.shape.masked:
-            clear_padding(steps, self._lengths)
-
-    def _norm(self) -> float:
-        return gradient_norm(*self._norm_terms())

@@ -62,11 +62,6 @@ class RandomRun:
         Share of the cells that are skipped, drawn anew in every iteration.
     delta_threshold : float
         See :meth:`etalstm.device.Session.backward`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such loss, or no such share.
     """
 
     iterations: int
@@ -83,16 +78,11 @@ class RandomRun:
 
 
 def training_run(session: Session, shape: TrainingShape, run: RandomRun) -> Iterator[tuple[str, np.ndarray]]:
-    """Train and give every tensor that comes out, named.
+    """Train on a session of `shape` and give every tensor that comes out, named.
 
     Outputs, final states, dx, gradients of the initial states, the gradient's norm, every dW and db, every updated
     weight and velocity. From the second iteration on, initial states and their gradients are random too. Where the
     shape shares tokens, x are the vectors of as many random tokens.
-
-    Parameters
-    ----------
-    session : Session
-        Of `shape`.
     """
     generator = np.random.default_rng(run.seed)
     session.load(initial_parameters(shape.network, run.seed))
@@ -138,14 +128,8 @@ def compare(
 ) -> Comparison:
     """Run the same training on sessions of several devices side by side.
 
-    Parameters
-    ----------
-    sessions : dict from a device's name to its session of `shape`
-        The first one's words are what is expected of the others.
-    shape : TrainingShape
-    run : RandomRun
-    clock : function
-        Tells the time by which a mismatch is to be found again: clock cycles of a simulation.
+    The first session's words are what is expected of the others. `clock` tells the time by which a mismatch is to be
+    found again: clock cycles of a simulation.
     """
     comparison, begun, ended = Comparison(), 0, clock()
     runs = [training_run(session, shape, run) for session in sessions.values()]

@@ -19,12 +19,6 @@ class Device(ABC):
     A device implements the hooks, whose names begin with an underscore, and :meth:`best_slices` if it works on several
     slices at once.
 
-    Parameters
-    ----------
-    name, preset : str
-    access : Access, optional
-        Of the device that this one stands before. Default: its own.
-
     Members
     -------
     name : str
@@ -32,7 +26,7 @@ class Device(ABC):
     preset : str
         The configuration it was opened with.
     access : Access
-        Who may use it.
+        Who may use it; that of another device that this one stands before, or its own.
     plans_steps : bool
         Making a session takes time, and is done for a number of steps.
     memory_bytes : int or None
@@ -52,25 +46,16 @@ class Device(ABC):
 
     @exclusive
     def create(self, shape: TrainingShape) -> Session:
-        """Make a session.
-
-        Raises
-        ------
-        DeviceError
-            If the network does not fit the device; the message says what is needed and what there is.
-        """
+        """Make a session; :class:`DeviceError` says what is needed and what there is if the network does not fit."""
         session = self._create(shape)
         session.access = self.access
         return session
 
     @exclusive
     def best_slices(self, shape: TrainingShape) -> int:
-        """Tell how many slices of the batch the device uses best: 1 where it works on one slice at a time.
+        """Tell how many slices of a run's batch the device uses best: 1 where it works on one slice at a time.
 
-        Parameters
-        ----------
-        shape : TrainingShape
-            Of the run; its own number of slices is not looked at.
+        The number of slices of `shape` is not looked at.
         """
         return 1
 

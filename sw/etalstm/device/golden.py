@@ -31,9 +31,8 @@ class GoldenSession(Session):
     def _host_words(shape):
         """Count also gradients, weights and velocities after an update, and of every cell h, c and local gradients.
 
-        Of a cell of several stages: also what the stages before the last give.
-
-        With delta inputs: also x and h of every layer as they were sent. With weights in bf16: also these.
+        Of a cell of several stages: also what the stages before the last give. With delta inputs: also x and h of every
+        layer as they were sent. With weights in bf16: also these.
         """
         network = shape.network
         cells = network.layers * shape.steps * shape.batch * network.hidden_size
@@ -47,7 +46,6 @@ class GoldenSession(Session):
         self._speeds = [Rows.of(entry) for entry in velocities]
 
     def _take(self, layers: list[Rows]) -> None:
-        """Take new weights, and what the passes read of them."""
         self._layers = layers
         self._read = [rows.read_as(self.shape.execution.weight_format) for rows in layers]
 
@@ -123,18 +121,7 @@ def _gradients_of(product: LayerBackward | ProductGradients) -> LayerGradients:
 
 
 class GoldenDevice(Device):
-    """The golden trainer on this machine's processor.
-
-    Parameters
-    ----------
-    preset : str
-        Kept as a name only: the bits do not depend on the configuration.
-
-    Raises
-    ------
-    ValueError
-        If there is no such preset.
-    """
+    """The golden trainer on this machine's processor; any network fits, and the bits are the same for every preset."""
 
     plans_steps = False
 
@@ -143,5 +130,4 @@ class GoldenDevice(Device):
         super().__init__(GOLDEN, preset)
 
     def _create(self, shape: TrainingShape) -> GoldenSession:
-        """Make a session; any network fits."""
         return GoldenSession(shape)

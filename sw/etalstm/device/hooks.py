@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from etalstm.device.results import Outputs
+from etalstm.device.results import Outputs, clear_padding
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.network.shape import LayerGradients, LayerParameters
 from etalstm.network.shared_tokens import SharedTokens
 from etalstm.network.storage import Usage
-from etalstm.network.update_rule import UpdateRule, contribution_norms
+from etalstm.network.update_rule import UpdateRule, contribution_norms, gradient_norm
 
 Factors = list[tuple[np.ndarray, np.ndarray]]
 """The two factors of each layer's dW: δ (T, B, 4H), and xh (T, B, K), float32."""
@@ -21,17 +21,28 @@ class SessionHooks(ABC):
     """The passes of one device.
 
     Arrays come in contiguous and checked, every optional argument filled in, and calls only in the order of the API.
-    T is the number of steps of the last forward pass, at most those of the session.
-
-    Members
-    -------
-    when_whole : callable, optional
-        Given the number of a layer's matrix and its gradients as soon as a backward pass has them whole; the last layer
-        comes first.
+    T is the number of steps of the last forward pass, at most those of the session. `when_whole`, if set, is given the
+    number of a layer's matrix and its gradients as soon as a backward pass has them whole; the last layer comes first.
     """
 
     when_whole: Callable[[int, LayerGradients], None] | None = None
-    _shared: SharedTokens | None  # the tokens that the last forward pass shares
+    shape: TrainingShape
+    # Of the last forward pass: the cells it skips (L, T), steps of each sequence (B,), and the tokens that it shares.
+    _skipped: np.ndarray
+    _lengths: np.ndarray
+    _shared: SharedTokens | None
+
+    @property
+    def _steps(self) -> int:
+        """Steps of the last forward pass."""
+        return self._skipped.shape[1]
+
+    def _clear_padding(self, steps: np.ndarray) -> None:
+        if self.shape.masked:
+            clear_padding(steps, self._lengths)
+
+    def _norm(self) -> float:
+        return gradient_norm(*self._norm_terms())
 
     @staticmethod
     def _host_words(shape: TrainingShape) -> int:
@@ -113,7 +124,7 @@ class SessionHooks(ABC):
         """Read the counters."""
 
     def _store_as(self, shape: TrainingShape) -> None:  # noqa: B027  a device that plans nothing has nothing to do
-        """Go over to a shape that differs in its storage."""
+        """Go over to a shape that differs in its storage; a device that plans nothing has nothing to do."""
 
     def _send_as(self, shape: TrainingShape) -> None:  # noqa: B027  the same
         """Go over to a shape that differs in its delta inputs."""

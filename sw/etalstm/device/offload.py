@@ -30,16 +30,10 @@ def receive(connection: socket.socket, seconds: float) -> Iterator[bytes]:
 
     Only headers are looked at here; :func:`etalstm.formats.sealed_stream.unseal` checks the rest.
 
-    Parameters
-    ----------
-    connection : socket
-    seconds : float
-        How long to wait for more bytes.
-
     Raises
     ------
     StreamTimeoutError
-        If none came for so long; the message names the stream and the block.
+        If nothing came for so many `seconds`; the message names the stream and the block.
     StreamError
         If something else comes, or the sender closes in the middle of a stream.
     """
@@ -87,20 +81,11 @@ TIMEOUT_SECONDS = 60.0
 class OffloadSession(Session):
     """A session whose forward pass is the golden trainer's, on the host, with the device's weights.
 
-    What cells keep is encoded by the software codec and sent by a thread while the device's side takes it; the backward
-    pass, the weights' gradient and the update run on the device, with the bits of a device that does all of it.
-    Dense layers send their local gradients whole: as streams that drop zeros only.
+    The software codec encodes the intermediates, and a thread sends them while the device's side takes them. The
+    backward pass, the weights' gradient and the update run on the device, with the bits of a device that does all of
+    it. Dense layers send their local gradients whole: as streams that drop zeros only.
 
-    Parameters
-    ----------
-    shape : TrainingShape
-    device : Device
-        One that takes intermediates.
-
-    Raises
-    ------
-    DeviceError
-        If it takes none.
+    :class:`DeviceError` if the device takes no intermediates.
     """
 
     reduces = True
@@ -159,7 +144,6 @@ class OffloadSession(Session):
         self._results = self._inner.backward(dy, dh, dc, delta_threshold)
 
     def _sent(self) -> list[np.ndarray] | None:
-        """Give what the last forward pass has sent, if that was not everything."""
         if self.shape.execution.delta_inputs.off:
             return None
         return [np.concatenate([layer.x_sent, layer.h_sent], axis=2) for layer in self._passes]
@@ -196,14 +180,7 @@ class OffloadSession(Session):
 
 
 class Sender(threading.Thread):
-    """Sends streams while somebody else receives them.
-
-    Parameters
-    ----------
-    connection : socket
-        Closed for writing when all are sent.
-    streams : iterable of bytes
-    """
+    """Sends streams over a connection while somebody else receives them; then closes it for writing."""
 
     def __init__(self, connection: socket.socket, streams: Iterable[bytes]):
         super().__init__(name="streams to the device", daemon=True)
@@ -238,13 +215,7 @@ def _streamed(shape: TrainingShape) -> TrainingShape:
 
 
 class OffloadDevice(Device):
-    """A device with the host running the forward pass of all its sessions.
-
-    Parameters
-    ----------
-    device : Device
-        Closed with this one.
-    """
+    """A device with the host running the forward pass of all its sessions; `device` is closed with this one."""
 
     def __init__(self, device: Device):
         super().__init__(device.name, device.preset, device.access)

@@ -20,7 +20,8 @@ class ParanoidSession(BothPasses[InputGradients]):
     """A session that golden follows: what is checked is an iteration, from its forward pass to its update.
 
     Before the check golden gets the session's weights and velocities. Where iterations follow each other that are all
-    checked, golden keeps its own. Then a weight that changes between two iterations is found too.
+    checked, golden keeps its own. Then a weight that changes between two iterations is found too: a
+    :class:`MismatchError`, as is any result with other bits than golden's.
 
     What is not named here is the session's own.
 
@@ -75,13 +76,7 @@ class ParanoidSession(BothPasses[InputGradients]):
         return self._outputs
 
     def backward(self, *arguments, **options) -> InputGradients:
-        """Run backward; if the iteration is checked, compare both passes.
-
-        Raises
-        ------
-        MismatchError
-            If a result has other bits than golden's.
-        """
+        """Run backward; if the iteration is checked, compare both passes."""
         self._checks = self._demanded or self.iterations % self._every == 0
         self._demanded = False
         self.iterations, self._agreed_before = self.iterations + 1, self.agreed
@@ -91,13 +86,7 @@ class ParanoidSession(BothPasses[InputGradients]):
         return back
 
     def update(self, *arguments, **options) -> None:
-        """Change weights and velocities; if the iteration is checked, compare both.
-
-        Raises
-        ------
-        MismatchError
-            If a weight or velocity has other bits than golden's.
-        """
+        """Change weights and velocities; if the iteration is checked, compare both."""
         self._session.update(*arguments, **options)
         self._follows = self._checks
         if self._checks:
@@ -120,19 +109,9 @@ class ParanoidSession(BothPasses[InputGradients]):
 
 
 class ParanoidDevice(Device):
-    """A device whose sessions golden follows.
+    """A device whose sessions golden follows; `device` is closed with this one.
 
-    Parameters
-    ----------
-    device : Device
-        Closed with this one.
-    every : int
-        See :class:`ParanoidSession`.
-
-    Raises
-    ------
-    ValueError
-        If `every` is no integer above 0, or the device is golden itself.
+    ``ValueError`` if `every`, see :class:`ParanoidSession`, is no integer above 0, or the device is golden itself.
     """
 
     def __init__(self, device: Device, every: int):

@@ -116,12 +116,7 @@ Gradients = TypeVar("Gradients")
 
 
 class BothPasses(ABC, Generic[Gradients]):
-    """Something with a forward and a backward pass, which gives `Gradients`.
-
-    Members
-    -------
-    shape : TrainingShape
-    """
+    """Something of a `shape` with a forward and a backward pass, which gives `Gradients`."""
 
     shape: TrainingShape
 
@@ -142,18 +137,14 @@ class BothPasses(ABC, Generic[Gradients]):
         ----------
         x : array, float32, (T, B, I)
         loss : function
-            Called once for each slice, in any order and maybe by another thread, but one call at a time.
+            Called once for each slice, in any order and maybe by another thread, but one call at a time. What it raises
+            is raised here; the weights stay as they were.
         delta_threshold : float
             See :meth:`etalstm.device.Session.backward`.
         measured : bool
             What the cells contribute will be asked for. Only a pipeline must know it before.
         **inputs
             More of the forward pass: see :meth:`etalstm.device.Session.forward`.
-
-        Raises
-        ------
-        Exception
-            Those of the two passes, and what `loss` raises; the weights stay as they were.
         """
         outputs = self.forward(x, **inputs)
         dy = np.empty_like(outputs.y)

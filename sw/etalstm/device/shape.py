@@ -105,13 +105,7 @@ def check_steps(shape: TrainingShape, array, axis: int = 0) -> TrainingShape:
 
 
 def check_lengths(shape: TrainingShape, lengths) -> np.ndarray:
-    """Give the steps of each sequence: int64, (B,), all steps by default.
-
-    Raises
-    ------
-    ValueError
-        If they are not B integers from 1 to T, or the shape is not masked.
-    """
+    """Give the steps of each sequence, B integers from 1 to T: int64, (B,), all steps by default."""
     if lengths is None:
         return np.full(shape.batch, shape.steps)
     if not shape.masked:
@@ -129,11 +123,8 @@ def check_lengths(shape: TrainingShape, lengths) -> np.ndarray:
 def check_tokens(shape: TrainingShape, tokens, x: np.ndarray, lengths: np.ndarray) -> SharedTokens | None:
     """Give the distinct tokens of a batch, None if the pass shares none.
 
-    Raises
-    ------
-    ValueError
-        If they are not (T, B) integers, steps of one token have different x, or there are tokens in a session whose
-        shape shares none, or none in one whose shape does.
+    ``ValueError`` if they are not (T, B) integers, steps of one token have different x, or there are tokens in a
+    session whose shape shares none, or none in one whose shape does.
     """
     if shape.execution.shared_tokens is None:
         if tokens is not None:
@@ -151,26 +142,14 @@ def check_tokens(shape: TrainingShape, tokens, x: np.ndarray, lengths: np.ndarra
 
 
 def check_state(shape: TrainingShape, name: str, state) -> np.ndarray:
-    """Give a state or its gradient, float32, (L, B, H); zeros by default.
-
-    Raises
-    ------
-    ValueError
-        If dtype, shape or a value is wrong.
-    """
+    """Give a state or its gradient, float32, (L, B, H); zeros by default."""
     if state is None:
         return np.zeros(shape.state_shape, np.float32)
     return check_float32(name, state, shape.state_shape)
 
 
 def check_skipped(shape: TrainingShape, skipped) -> np.ndarray:
-    """Give a copy of the cells to skip, bool, (L, T); none by default.
-
-    Raises
-    ------
-    ValueError
-        If dtype or shape is wrong.
-    """
+    """Give a copy of the cells to skip, bool, (L, T); none by default."""
     expected = shape.network.layers, shape.steps
     if skipped is None:
         return np.zeros(expected, bool)
@@ -184,13 +163,7 @@ def check_skipped(shape: TrainingShape, skipped) -> np.ndarray:
 
 
 def check_delta_threshold(shape: TrainingShape, value: float) -> float:
-    """Give the threshold below which gradients of gates count as zero.
-
-    Raises
-    ------
-    ValueError
-        If it is negative or not finite, or not 0 although a layer keeps δ whole.
-    """
+    """Give the threshold below which gradients of gates count as zero: 0 where a layer keeps δ whole."""
     value = check_threshold("delta_threshold", value)
     for number in range(shape.network.layers):
         if value and not shape.execution.storage.layer(number).compressed:
@@ -199,13 +172,7 @@ def check_delta_threshold(shape: TrainingShape, value: float) -> float:
 
 
 def check_sent(shape: TrainingShape, sent) -> list[np.ndarray]:
-    """Give what each layer has sent, float32, (T, B, I + H) each; nothing without delta inputs.
-
-    Raises
-    ------
-    ValueError
-        If it is missing, not wanted, for another number of layers, or of another shape or dtype.
-    """
+    """Give what each layer has sent, float32, (T, B, I + H) each; nothing without delta inputs."""
     if shape.execution.delta_inputs.off:
         if sent is not None:
             raise ValueError("sent was given to a session whose TrainingShape has no delta inputs")

@@ -25,16 +25,9 @@ class Transport(ABC):
     poll_seconds = 0.5
 
     def read_memory(self, address: int, size: int) -> np.ndarray:
-        """Copy `size` bytes out of the machine's memory.
+        """Copy `size` bytes out of the machine's memory: uint8, (size,).
 
-        Returns
-        -------
-        array, uint8, (size,)
-
-        Raises
-        ------
-        ValueError
-            If the bytes are not all in memory, or address or size is no multiple of 4.
+        ``ValueError`` if the bytes are not all in memory, or address or size is no multiple of 4.
         """
         self._check(address, size)
         return self._read_memory(address, size)

@@ -20,13 +20,7 @@ _NAME = re.compile(r"xdma(\d+)_(h2c_\d+|c2h_\d+|user|events_\d+)")
 
 
 class LockedError(Exception):
-    """Another process has the card.
-
-    Members
-    -------
-    pid : int or None
-        That process, if it can be told.
-    """
+    """Another process has the card: `pid`, if that can be told."""
 
     def __init__(self, pid: int | None):
         super().__init__(pid)
@@ -94,12 +88,7 @@ class Nodes(ABC):
 
 
 class CharacterNode(Node):
-    """A node below ``/dev``.
-
-    Parameters
-    ----------
-    path : Path
-    """
+    """A node below ``/dev``."""
 
     def __init__(self, path: Path):
         self._file = io.FileIO(path, "r+")
@@ -166,12 +155,7 @@ class CharacterNode(Node):
 
 
 class CharacterNodes(Nodes):
-    """The nodes below ``/dev``, or wherever udev has been told to put them.
-
-    Parameters
-    ----------
-    directory : Path
-    """
+    """The nodes below ``/dev``, or in another `directory` where udev has been told to put them."""
 
     def __init__(self, directory: Path = Path("/dev")):
         self._directory = directory
@@ -197,12 +181,9 @@ class PciError(DeviceError):
 
 
 class PciBus:
-    """The kernel's view of the PCIe bus; takes a card off it and finds it again, when the bitstream has changed.
+    """The kernel's view of the PCIe bus, which sysfs shows at `root`.
 
-    Parameters
-    ----------
-    root : Path
-        Where sysfs shows it.
+    Takes a card off the bus and finds it again, when its bitstream has changed.
     """
 
     def __init__(self, root: Path = Path("/sys/bus/pci")):
@@ -237,10 +218,7 @@ class PciBus:
     def rescan(self, vendor: int, devices: Collection[int], count: int = 1) -> list[str]:
         """Look for cards, and wait for so many of these identities; give their addresses.
 
-        Raises
-        ------
-        PciError
-            If they do not appear within 10 seconds.
+        :class:`PciError` if they do not appear within 10 seconds.
         """
         self._write(self._root / "rescan")
         deadline = time.monotonic() + _APPEAR_SECONDS

@@ -51,10 +51,8 @@ class XdmaTransport(Transport):
         Where the character devices are; below ``/dev`` if not given.
     memory_bytes : int, optional
         Memory of the card; what the machine can address if not given.
-    timeout_seconds : float
-        How long a transfer may stand still.
-    chunk_bytes : int
-        What is moved in one system call.
+    timeout_seconds, chunk_bytes
+        How long a transfer may stand still, and what is moved in one system call: see :class:`Transfers`.
 
     Raises
     ------
@@ -63,8 +61,6 @@ class XdmaTransport(Transport):
         does not bring the machine up.
     LinkDownError
         If it does not answer.
-    ValueError
-        If an option is out of range.
     """
 
     def __init__(
@@ -108,12 +104,8 @@ class XdmaTransport(Transport):
     def read_register(self, register: int) -> int:
         """Read a register over PCIe.
 
-        Raises
-        ------
-        LinkDownError
-            If nothing answers.
-        CardError
-            If the machine has been reset by its board, as when the memory is too hot.
+        :class:`LinkDownError` if nothing answers, :class:`CardError` if the machine has been reset by its board, as
+        when the memory is too hot.
         """
         value = self._registers.load(register)
         if value == _ALL_ONES and self._registers.load(BoardRegister.STATUS) == _ALL_ONES:
@@ -141,10 +133,7 @@ class XdmaTransport(Transport):
     def reset(self) -> None:
         """Reset the machine by way of the board, which lets the memory finish what is under way.
 
-        Raises
-        ------
-        CardError
-            If the machine does not come back.
+        :class:`CardError` if the machine does not come back.
         """
         mark = Register.PROGRAM_LENGTH
         self.write_register(mark, 1)  # forgotten by the reset: until then the board has not got round to it

@@ -31,38 +31,16 @@ _DRAIN_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class LoadedProgram:
-    """A program in the machine's memory.
-
-    Members
-    -------
-    address : int
-        Of its first byte.
-    instructions : int
-        Its length.
-    """
+    """A program in the machine's memory: the address of its first byte, and its length in instructions."""
 
     address: int
     instructions: int
 
 
 class Accelerator:
-    """A machine behind a transport.
+    """A machine behind a transport; :class:`IncompatibleError` if it is not the one of `config`.
 
-    Parameters
-    ----------
-    transport : Transport
-    config : Config
-        What the machine must be.
-
-    Members
-    -------
-    watchdog_cycles : int
-        Cycles without progress until a program counts as stuck; 0: never.
-
-    Raises
-    ------
-    IncompatibleError
-        If the machine is another one.
+    `watchdog_cycles` are the cycles without progress until a program counts as stuck; 0: never.
     """
 
     def __init__(self, transport: Transport, config: Config):
@@ -77,10 +55,8 @@ class Accelerator:
     def load(self, program: bytes, address: int) -> LoadedProgram:
         """Copy a program into memory.
 
-        Raises
-        ------
-        ValueError
-            If it is empty, no whole number of instructions, not at a multiple of 4096, or outside the memory.
+        ``ValueError`` if it is empty, no whole number of instructions, not at a multiple of 4096, or outside the
+        memory.
         """
         if not program or len(program) % INSTRUCTION_BYTES:
             raise ValueError(f"a program must be some times {INSTRUCTION_BYTES} bytes, got {len(program)}")
@@ -92,12 +68,8 @@ class Accelerator:
     def set_windows(self, base: int, stride: int, size: int | None = None) -> None:
         """Put the channels' windows, each of `size` bytes, at distances of `stride`, the first at `base`.
 
-        Without `size` they lie one right after the other.
-
-        Raises
-        ------
-        ValueError
-            If one is not a multiple of 4096, or the windows overlap or are not all in memory.
+        Without `size` they lie one right after the other. ``ValueError`` if one is not a multiple of 4096, or the
+        windows overlap or are not all in memory.
         """
         size = stride if size is None else size
         if any(number % PAGE_BYTES for number in (base, stride, size)) or base < 0 or not 0 < size <= stride:
@@ -120,10 +92,7 @@ class Accelerator:
     def set_groups(self, count: int) -> None:
         """Divide the channels into so many equal groups, for the programs that start from now on.
 
-        Raises
-        ------
-        ValueError
-            If the machine has not as many broadcasters, or the groups would not be equal.
+        ``ValueError`` if the machine has not as many broadcasters, or the groups would not be equal.
         """
         if count not in self.config.group_counts:
             counts = ", ".join(map(str, self.config.group_counts))
@@ -133,10 +102,7 @@ class Accelerator:
     def set_parameter(self, number: int, value: float | np.float32) -> None:
         """Set an operand of vector instructions, rounded to float32, for the programs that start from now on.
 
-        Raises
-        ------
-        ValueError
-            If there is no such parameter, or its value is fixed.
+        ``ValueError`` if there is no such parameter, or its value is fixed.
         """
         fixed = (contract.PARAMETER_ONE, contract.PARAMETER_ZERO, contract.PARAMETER_MINUS_ZERO)
         if not 0 <= number < contract.PARAMETERS or number in fixed:
@@ -154,18 +120,12 @@ class Accelerator:
 
         The block may read and write memory that the program does not touch; if it fails, the program is stopped.
 
-        Parameters
-        ----------
-        program : LoadedProgram
-        timeout_seconds : float, optional
-            Stop it after this time.
-
         Raises
         ------
         BusyError
             If a program runs already.
         DeviceTimeoutError
-            If the time was not enough.
+            If `timeout_seconds` were not enough; the program is stopped.
         ProgramError
             If the machine stopped the program; the message has the instruction. The machine takes the next program.
         DamagedRegisterError
@@ -192,13 +152,7 @@ class Accelerator:
             raise error
 
     def start(self, program: LoadedProgram) -> None:
-        """Start a program and come back; :meth:`running` is this and the wait.
-
-        Raises
-        ------
-        BusyError
-            If a program runs already.
-        """
+        """Start a program and come back: :meth:`running` without the wait. :class:`BusyError` if one runs already."""
         if self._read(Register.STATUS) == Status.RUNNING:
             raise BusyError("a program runs already; wait for its end or abort it")
         self._written = self._settings(program)
@@ -222,12 +176,8 @@ class Accelerator:
             self.transport.wait(min(self.transport.poll_seconds, _DRAIN_SECONDS))
 
     def counters(self) -> dict:
-        """Read what the machine counted since the last program's start.
-
-        Returns
-        -------
-        dict
-            See :func:`etalstm.formats.counters.named_counters`.
+        """Read what the machine counted since the last program's start: see
+        :func:`etalstm.formats.counters.named_counters`.
         """
         return named_counters([self._counter(number) for number in range(Counter.COUNT)], self.config.beat_bytes)
 

@@ -113,10 +113,6 @@ def program_error(status: int, engine: int, instruction: int, words: Callable[[i
         Gives so many of the program's instructions from a number on.
     length : int
         Instructions of the program.
-
-    Returns
-    -------
-    DeviceError
     """
     if status not in _ERRORS:
         return DeviceError(f"the machine stopped with status {status}, which has no meaning")

@@ -25,13 +25,7 @@ from etalstm_hw.config import preset as named_preset
 
 
 class HardwareDevice(Device):
-    """A machine that trains, whatever its transport.
-
-    Parameters
-    ----------
-    name, preset : str
-    accelerator : Accelerator
-    """
+    """A machine that trains, whatever its transport."""
 
     def __init__(self, name: str, preset: str, accelerator: Accelerator):
         super().__init__(name, preset)
@@ -43,11 +37,6 @@ class HardwareDevice(Device):
 
         If the whole batch does not fit, parts of it are worked on one after the other: as few as fit, of one slice at
         least. The channels work in as many groups as is fastest, of those that the slices allow and that fit.
-
-        Raises
-        ------
-        PlanError
-            If not even one slice fits; the message says what is needed and what there is.
         """
         for count in part_counts(shape.execution.slices):
             parts = Parts(shape.batch, shape.execution.slices, count)
@@ -105,13 +94,7 @@ class HardwareDevice(Device):
         self.accelerator.transport.close()
 
     def _place(self, plan: Plan, mover: HardwareSession) -> Placement:
-        """Find memory that no other living session than `mover` uses.
-
-        Raises
-        ------
-        PlanError
-            If there is none.
-        """
+        """Find memory that no other living session than `mover` uses; :class:`PlanError` if there is none."""
         memory_bytes = self.accelerator.transport.memory_bytes
         others = [session for session in self._sessions if session is not mover]
         placement = plan.place(memory_bytes, [part for session in others for part in session.addresses])

@@ -23,13 +23,7 @@ _OF_INDEX = [STREAM_INDEX.index(name) for name in ("start", "beats", "kept")]
 
 
 class OutgrownError(StreamError):
-    """Streams that the host has encoded do not fit the log they go to.
-
-    Members
-    -------
-    needed : float
-        What they need, as a share of the log's worst case.
-    """
+    """Streams that the host has encoded do not fit the log they go to; `needed` is a share of the log's worst case."""
 
     def __init__(self, message: str, needed: float):
         super().__init__(message)
@@ -61,7 +55,7 @@ class Stream:
 
 
 class Intermediates:
-    """Reads and writes what segments keep.
+    """Reads and writes what segments store.
 
     Parameters
     ----------
@@ -70,7 +64,7 @@ class Intermediates:
     identity : int
         The network's, as :func:`etalstm.formats.sealed_stream.network_id` gives it.
     skipped : array, bool, (L, T)
-        Cells that keep nothing, of the T steps of the pass.
+        Cells that store nothing, of the T steps of the pass.
     """
 
     def __init__(self, network: NetworkMap, windows: Windows, identity: int, skipped: np.ndarray):
@@ -97,17 +91,10 @@ class Intermediates:
                             yield Stream(layer, step, kind, tile, number, index, vectors)
 
     def _pieces(self, held: Held) -> Segment:
-        """Give a segment's cells of the pass's steps."""
         return up_to(held.segment, self._skipped.shape[1])
 
     def read(self, held: Held) -> list[bytes]:
-        """Read what a segment has kept: every stream of all channels, sealed.
-
-        Raises
-        ------
-        StreamError
-            If the index of a stream is damaged.
-        """
+        """Read a segment's intermediates: every stream of all channels, sealed; ``StreamError`` if an index is damaged."""
         streams = list(self.streams(held))
         extents = self._extents(held, streams)
         words = self._read_region(held, int((extents[:, :, START] + extents[:, :, BEATS]).max(initial=0)))
@@ -119,14 +106,10 @@ class Intermediates:
         return sealed
 
     def encode(self, held: Held, layers: Sequence[np.ndarray]) -> Iterator[bytes]:
-        """Compress what a segment's cells keep, as :meth:`read` would give it if the machine had done it.
+        """Compress what a segment's cells store, as :meth:`read` would give it if the machine had done it.
 
-        Parameters
-        ----------
-        held : Held
-            Of compressed cells.
-        layers : list of arrays, float32, (6, T, B, H)
-            Local gradients of each layer, pruned and rounded; +0 where there is padding.
+        `layers` has the local gradients of each layer, float32, (6, T, B, H), pruned and rounded; +0 where there is
+        padding.
         """
         for stream in self.streams(held):
             values = layers[stream.layer.number][stream.kind, stream.step]
@@ -175,19 +158,14 @@ class Intermediates:
         self._write_indices(held, streams, extents)
 
     def place(self, held: Held, sealed: Iterable[bytes]):
-        """Check a segment's streams and give each its place.
+        """Check a segment's streams and give each its place; raises as :meth:`write` does.
 
         Returns
         -------
         streams : list of Stream
         extents : array, int64, (channels, streams, 3)
-            Where each begins, in beats of the region, its beats, and how many elements are kept.
+            Where each begins, in beats of the region, its beats, and how many elements are stored.
         bodies : dict from (channel, beat) to array, uint32, (beats, words of a beat)
-
-        Raises
-        ------
-        StreamError, OutgrownError
-            As :meth:`write` does.
         """
         streams, sealed = list(self.streams(held)), iter(sealed)
         extents = np.zeros((self._channels, len(streams), 3), np.int64)
@@ -211,7 +189,6 @@ class Intermediates:
         return streams, extents, bodies
 
     def _vectors(self, extents: np.ndarray) -> int:
-        """Count the vectors of a region that streams take."""
         beats = int((extents[:, :, START] + extents[:, :, BEATS]).max(initial=0))
         return -(-beats // self._config.vector_beats)
 
@@ -290,15 +267,10 @@ class Intermediates:
 
 
 class Spill:
-    """What the segments of one iteration keep: in the machine's memory, or sealed on the host.
+    """The intermediates of one iteration's segments: in the machine's memory, or sealed on the host.
 
-    In the forward pass a segment's region is needed again by the second one after it, so what it keeps leaves while the
-    next one runs. The last two stay where they are: the backward pass begins with them.
-
-    Parameters
-    ----------
-    held : list of Held
-    intermediates : Intermediates
+    In the forward pass a segment's region is needed again by the second one after it, so its intermediates leave while
+    the next one runs. The last two stay where they are: the backward pass begins with them.
 
     Members
     -------
@@ -318,10 +290,7 @@ class Spill:
     def take(self, sealed: list[bytes]) -> None:
         """Take all segments' streams from the host, as if a forward pass had left them; those of the last two move in.
 
-        Raises
-        ------
-        StreamError
-            If a stream is not what is expected, or if there are too many.
+        ``StreamError`` if a stream is not what is expected, or if there are too many.
         """
         first = 0
         for number, held in enumerate(self._held):

@@ -21,13 +21,7 @@ _START, _BEATS, _KEPT = (STREAM_INDEX.index(name) for name in ("start", "beats",
 class DeltaReader:
     """Reads one layer's δ, wherever it lies: an array, or a stream for each step, batch tile, channel and unit tile.
 
-    Parameters
-    ----------
-    network : NetworkMap
-    arrays : LayerArrays
-    skipped : array, bool, (T,)
-        Of the T steps of the iteration those that wrote nothing: their δ is zero.
-    windows : Windows
+    `skipped`, bool (T,), are those of the T steps of the iteration that wrote nothing: their δ is zero.
     """
 
     def __init__(self, network: NetworkMap, arrays: LayerArrays, skipped: np.ndarray, windows: Windows):
@@ -44,10 +38,7 @@ class DeltaReader:
     def values(self) -> np.ndarray:
         """Read δ: float32, (T, B, 4H), rows in canonical order: sums over them have the golden trainer's bits.
 
-        Raises
-        ------
-        DeviceError
-            If it was not kept: the memory has room for one layer's at a time.
+        :class:`DeviceError` if it was not stored: the memory has room for one layer's at a time.
         """
         if self._arrays.storage.compressed:
             if not self._every:
@@ -62,13 +53,7 @@ class DeltaReader:
         return np.ascontiguousarray(delta.swapaxes(2, 3)).reshape(*delta.shape[:2], -1)
 
     def _index(self) -> np.ndarray:
-        """Read the index beats: int64, (channels, T, batch tiles, unit tiles, words of an index).
-
-        Raises
-        ------
-        StreamError
-            If one is damaged.
-        """
+        """Read the index beats: int64, (channels, T, batch tiles, unit tiles, words of an index)."""
         every, batch, size = self._arrays.delta_index, self._arrays.batch, self._config.vector_beats
         of_steps = every.part(0, every.vectors // self._most_steps * self._skipped.size)
         words = self._windows.read_words(of_steps).view(np.uint32)[..., : len(STREAM_INDEX)]
@@ -80,7 +65,6 @@ class DeltaReader:
         return index
 
     def _vectors(self, tile: int) -> int:
-        """Count the vectors of the streams of a batch tile."""
         return self._arrays.tiling.gates * self._arrays.batch.size_of(tile)
 
     def _decoded(self) -> np.ndarray:
@@ -112,27 +96,16 @@ class DeltaReader:
 
 
 class Measures:
-    """Measures one iteration.
+    """Measures one iteration: what the last passes have broadcast and stored.
 
-    Parameters
-    ----------
-    network : NetworkMap
-    windows : Windows
-    skipped : array, bool, (L, T)
-        Cells that keep nothing, of the T steps of the iteration.
+    `skipped`, bool (L, T), are the cells that stored nothing, of the T steps of the iteration.
     """
 
     def __init__(self, network: NetworkMap, windows: Windows, skipped: np.ndarray):
         self._network, self._windows, self._skipped = network, windows, skipped
 
     def usage(self, active: np.ndarray) -> list[Usage]:
-        """Count by layer what was kept and computed.
-
-        Parameters
-        ----------
-        active : array, bool, (T, B)
-            Steps that are no padding.
-        """
+        """Count by layer what was stored and computed; `active`, bool (T, B), are the steps that are no padding."""
         return [
             Usage.counted(
                 units=self._network.network.hidden_size,
@@ -145,7 +118,6 @@ class Measures:
         ]
 
     def _counts(self, arrays: LayerArrays, active: np.ndarray, skipped: np.ndarray) -> ProductCounts:
-        """Count what one product has computed."""
         sent, deltas = self._sent(arrays, skipped)
         broadcast = [arrays.delta_inputs.broadcast(operand) for operand in sent]
         return ProductCounts.of(arrays.tiling.gates, broadcast, active, deltas.kept())

@@ -57,13 +57,7 @@ class PartedSession(Session):
     forward pass of each part but the last, whose intermediates are still there: it begins with that one. The gradients
     stay on the machine, and so does the update.
 
-    Parameters
-    ----------
-    shape : TrainingShape
-        Of the whole batch.
-    parts : Parts
-    inner : HardwareSession
-        For parts, see :func:`shape_of_part`.
+    `shape` is that of the whole batch, `inner` a session for parts: see :func:`shape_of_part`.
     """
 
     reduces = takes_intermediates = True

@@ -19,20 +19,8 @@ PATIENCE = 16  # passes in a row that must have needed as little
 class Room:
     """The share of its worst case that each log of a session is given. Equal runs are given equal shares.
 
-    Parameters
-    ----------
-    first : float
-        What a log is given before anything is known of it, above 0, at most 1.
-
-    Members
-    -------
-    replays : int
-        How often a log was too small.
-
-    Raises
-    ------
-    ValueError
-        If `first` is no such share.
+    `first` is what a log is given before anything is known of it, above 0, at most 1. `replays` counts how often a log
+    was too small.
     """
 
     def __init__(self, first: float = FIRST):
@@ -48,14 +36,8 @@ class Room:
     def grow(self, log: int, given: float, written: float) -> None:
         """Give more room to a log that was too small.
 
-        Parameters
-        ----------
-        log : int
-        given : float
-            The share that it had.
-        written : float
-            Share of all its streams, by their size before compression, that it had taken until it was full, which lets
-            expect what all of them need.
+        Of all its streams, by their size before compression, it had taken the share `written` until it was full. That
+        lets expect what all of them need.
         """
         self.replays += 1
         expected = SPARE * given / written if written else 2 * given
@@ -92,8 +74,6 @@ def plan_session(
 
     Parameters
     ----------
-    accelerator : Accelerator
-    shape : TrainingShape
     room : Room
         Of the logs.
     groups : sequence of int, optional

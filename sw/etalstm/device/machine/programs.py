@@ -25,12 +25,6 @@ class ProgramRegion:
     address : int
         Of the first program.
     extents : dict from a program's name to the bytes that it may take
-
-    Members
-    -------
-    size_bytes : int
-    programs : dict from name to Program
-        What is there.
     """
 
     def __init__(self, accelerator: Accelerator, address: int, extents: Mapping[str, int]):
@@ -72,14 +66,7 @@ class ProgramMemory:
     Those of its plan have the memory that the plan gives them. Passes of fewer steps have a region for each number of
     steps, beside the plan's memory. A region is made when it is first needed. Where there is no memory for another, the
     one that was not used for the longest time goes; where there is none at all, such passes take the place of the
-    plan's.
-
-    Parameters
-    ----------
-    accelerator : Accelerator
-    find : Find
-    budget : int, optional
-        Bytes that the plan and all regions may take together; any if not given.
+    plan's. `budget` limits the bytes that the plan and all regions take together.
     """
 
     def __init__(self, accelerator: Accelerator, find: Find, budget: int | None):
@@ -107,13 +94,7 @@ class ProgramMemory:
         self._own.put(plan.programs)
 
     def bring(self, steps: int, programs: Mapping[str, Program]) -> dict[str, Program]:
-        """Have the programs of passes of so many steps in memory.
-
-        Returns
-        -------
-        dict from name to Program
-            Those that have no room; then none is brought.
-        """
+        """Have the programs of passes of so many steps in memory; give those without room, then none is brought."""
         region = (self._region(steps, programs) if steps < self._plan.map.steps else None) or self._own
         longer = region.too_long(programs)
         if not longer:
@@ -143,7 +124,6 @@ class ProgramMemory:
         return None if addresses is None else ProgramRegion(self._accelerator, addresses.start, extents)
 
     def _find(self, size_bytes: int) -> range | None:
-        """Find memory within the budget."""
         taken = self._plan.memory_bytes + self.bytes_beside
         if self._budget is not None and taken + size_bytes > self._budget:
             return None
@@ -151,15 +131,7 @@ class ProgramMemory:
 
 
 class SidePrograms:
-    """Loads programs behind a session and runs them.
-
-    Parameters
-    ----------
-    device : HardwareDevice
-    session : HardwareSession
-        The only one of the device.
-    programs : dict from name to Program
-    """
+    """Programs that a bench runs behind a session, on the session's memory map; the only session of the device."""
 
     def __init__(self, device, session, programs: dict[str, Program]):
         self._accelerator, self._placement = device.accelerator, session.placement

@@ -52,15 +52,11 @@ class HardwareSession(Session):
     shape : TrainingShape
     accelerator : Accelerator
     place : function
-        From a plan and the session to memory that no other session uses.
+        From a plan and the session to memory that no other session uses; :class:`PlanError` if there is none, now or
+        when a log must grow; then nothing is lost.
     find : Find
     parts : int
         Parts of a larger batch that the session works on one after the other, see :mod:`etalstm.device.machine.parts`.
-
-    Raises
-    ------
-    PlanError
-        If the network does not fit the memory that is left, now or when a log must grow; then nothing is lost.
 
     Members
     -------
@@ -70,7 +66,7 @@ class HardwareSession(Session):
     windows : Windows
         The plan's arrays there.
     spill : Spill
-        What the cells of the last forward pass keep, and where.
+        The intermediates of the last forward pass.
     """
 
     reduces = takes_intermediates = True
@@ -381,7 +377,6 @@ class HardwareSession(Session):
         return self._measures().usage(self._active)
 
     def _factors(self):
-        """Read them from the memory: see :meth:`Measures.factors`."""
         return self._measures().factors()
 
     def _measures(self) -> Measures:

@@ -58,7 +58,6 @@ class Windows:
         return self._read(array, self._placement.channels)
 
     def _read(self, array: Array, channels: int) -> np.ndarray:
-        """Read what the first channels hold of an array."""
         size = array.vectors * self._memory.vector_bytes
         windows = [self._transport.read_memory(address, size) for address in self._addresses(array)[:channels]]
         self._count("read", array, channels)
@@ -126,11 +125,9 @@ class Scrubber:
         self._digests.clear()
 
     def compare(self, layers: Iterable[LayerArrays], windows: Windows) -> None:
-        """Compare the memory with all that was noted; make the digests that are missing.
+        """Compare the memory with all that was noted, and make the digests that are missing.
 
-        Raises
-        ------
-        DamagedMemoryError
+        :class:`DamagedMemoryError` names the first difference.
         """
         for arrays in layers:
             self._compare_state(arrays, windows)

@@ -51,14 +51,7 @@ class Sizes:
 
 
 class WaitingSession(Session):
-    """Computes nothing: each pass waits for its time, and a layer's gradients come when its share of it is over.
-
-    Parameters
-    ----------
-    shape : TrainingShape
-    seconds : float
-        Of an iteration.
-    """
+    """Computes nothing: an iteration takes so many `seconds`, and each layer's gradients come in their time."""
 
     def __init__(self, shape: TrainingShape, seconds: float):
         super().__init__(shape)
@@ -111,13 +104,7 @@ class WaitingSession(Session):
 
 
 class WaitingDevice(Device):
-    """A device that takes its time, and no processor.
-
-    Parameters
-    ----------
-    seconds : float
-        Of an iteration.
-    """
+    """A device that takes its time, `seconds` of an iteration, and no processor."""
 
     def __init__(self, name: str, preset: str, seconds: float):
         super().__init__(name, preset)
@@ -130,7 +117,8 @@ class WaitingDevice(Device):
 def measure(team: Team | None, sizes: Sizes) -> dict:
     """Time iterations on waiting devices, and on devices that do not wait: those take as long as the exchange.
 
-    The two take turns, so that other programs slow both of them.
+    The two take turns, so that other programs slow both of them. :class:`DeviceError` if mpiexec has not started
+    several processes.
 
     Returns
     -------
@@ -139,11 +127,6 @@ def measure(team: Team | None, sizes: Sizes) -> dict:
         an iteration, and in a pipeline that it must wait for others; ``exchange_seconds``, ``iteration_seconds``:
         medians without and with waiting devices; ``over_longer``: the median over the turns of an iteration's time over
         the longer of device and exchange.
-
-    Raises
-    ------
-    DeviceError
-        If mpiexec has not started several processes.
     """
     if team is None:
         raise DeviceError("several processes are measured: eta-lstm launch -n 2 -- bench boards")
@@ -184,7 +167,6 @@ def _session(device: Device, shape: TrainingShape) -> Session:
 
 
 def _iteration_seconds(session: Session) -> float:
-    """Give the time of a forward pass, a backward pass and an update."""
     x = np.zeros(session.shape.x_shape, np.float32)
     started = time.perf_counter()
     session.forward_backward(x, lambda _, y: y)

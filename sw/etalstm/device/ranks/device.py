@@ -17,22 +17,7 @@ from etalstm.network.slices import Parts, part_counts
 
 
 class TeamSession(Session):
-    """Has every rank call its own session of the same number.
-
-    Parameters
-    ----------
-    shape : TrainingShape
-        Of all layers and the whole batch.
-    parts : Parts
-        Into which the batch is divided.
-    team : Team
-    number : int
-        Of the session, on every rank.
-
-    Members
-    -------
-    number : int
-    """
+    """Has every rank call its own session of the same `number`; `shape` is of all layers and the whole batch."""
 
     reduces = True
 
@@ -42,7 +27,6 @@ class TeamSession(Session):
         weakref.finalize(self, team.forget, number)
 
     def _all(self, name: str, *arguments) -> list:
-        """Have every rank call a method of its session with the same arguments."""
         return self._team.all(Call(name, arguments, self.number))
 
     def _update(self, rule):
@@ -82,13 +66,7 @@ class RanksSession(TeamSession):
         return self._equal_on_all("velocities")
 
     def _equal_on_all(self, name: str):
-        """Read what all ranks must have alike.
-
-        Raises
-        ------
-        DeviceError
-            If a rank has other bits than rank 0; the message names it.
-        """
+        """Read what all ranks must have alike; :class:`DeviceError` names a rank that has other bits than rank 0."""
         digests = self._all("digest", name)
         for rank, digest in enumerate(digests):
             if digest != digests[0]:
@@ -110,7 +88,6 @@ class RanksSession(TeamSession):
         self._tell_whole()
 
     def _of(self, part: int, *arrays) -> list:
-        """Give a part of arrays of the whole batch, each with its axis."""
         return [self._parts.take(array, part, axis) for array, axis in arrays]
 
     def _dx(self):
@@ -133,7 +110,6 @@ class RanksSession(TeamSession):
         return sum(self._all("shared_scalars"))
 
     def _factors(self):
-        """Gather them from all ranks."""
         return join_factors(self._parts, self._all("factors"))
 
     def _memory(self):
@@ -176,14 +152,7 @@ class RanksDevice(Device):
         self.plans_steps = self._own.plans_steps
 
     def _create(self, shape: TrainingShape) -> Session:
-        """Make a session on every rank, each for a part of the batch.
-
-        Raises
-        ------
-        ValueError
-            If the slices cannot be divided into as many subtrees of one size as there are ranks, or the cell is no
-            LSTM.
-        """
+        """Make a session on every rank, each for a part of the batch: a whole subtree of its slices."""
         shape.network.require_lstm("several processes")
         parts = self._parts(shape)
         number = self._team.new_number()

@@ -16,18 +16,10 @@ from etalstm.network.slices import tree_total
 
 
 def ordered_total(communicator, array: np.ndarray) -> np.ndarray:
-    """Add an array of each rank; every rank gets the sum.
+    """Add an array of each rank, float32 (N,), contiguous, with the same N; every rank gets the sum.
 
-    Parameters
-    ----------
-    communicator : mpi4py.MPI.Intracomm
-        Nobody else may use it meanwhile. The number of ranks divides the tree of slices into nodes of one size.
-    array : array, float32, (N,), contiguous
-        N is equal on all ranks.
-
-    Returns
-    -------
-    array, float32, (N,)
+    Nobody else may use the communicator meanwhile. The number of ranks divides the tree of slices into nodes of one
+    size.
 
     Exactness: the machine's additions, in the order of :func:`etalstm.network.slices.tree_total`.
     """
@@ -43,13 +35,9 @@ def ordered_total(communicator, array: np.ndarray) -> np.ndarray:
 
 
 class Total(NamedTuple):
-    """The sum of all ranks' gradients of a layer.
+    """The sum of all ranks' gradients of a layer, and its column norms: (K,) on rank 0, empty on others.
 
-    Members
-    -------
-    gradients : LayerGradients
-    column_norms : array, float32, (K,)
-        See :func:`etalstm.golden.fast.sums.column_norms`; empty on other ranks than 0.
+    See :func:`etalstm.golden.fast.sums.column_norms`.
     """
 
     gradients: LayerGradients
@@ -59,13 +47,8 @@ class Total(NamedTuple):
 class Exchange:
     """Adds the gradients of one session's layers, beside the work of this rank's device.
 
-    Parameters
-    ----------
-    communicator : mpi4py.MPI.Intracomm
-        All ranks must give their layers in the same order.
-    thread : ThreadPoolExecutor
-        Of one thread, which alone uses the communicator; for all sessions of this rank.
-    network : NetworkShape
+    All ranks must give their layers in the same order. `thread` is the one that uses the communicator, for all sessions
+    of this rank.
     """
 
     def __init__(self, communicator, thread: ThreadPoolExecutor, network: NetworkShape):

@@ -26,16 +26,7 @@ from etalstm_hw.config import preset as named_preset
 
 
 class LossDesk:
-    """Answers the last stages: they send y, and get dy.
-
-    Parameters
-    ----------
-    messages : Messages
-    grid : Grid
-    parts : Parts
-        The micro-batches.
-    loss : SliceLoss
-    """
+    """Answers the last stages: they send y of a micro-batch, one of `parts`, and get dy."""
 
     def __init__(self, messages: Messages, grid: Grid, parts: Parts, loss: SliceLoss):
         self._messages, self._grid, self._parts, self._loss = messages, grid, parts, loss
@@ -49,10 +40,7 @@ class LossDesk:
     def serve(self) -> np.ndarray:
         """Answer until all micro-batches have come; give y of the whole batch, (T, B, H).
 
-        Raises
-        ------
-        Exception
-            What the loss has raised, once all have come.
+        What the loss has raised is raised here, once all have come.
         """
         lasts = [rank for rank in range(self._grid.ranks) if self._grid.place(rank).last]
         found: dict[int, np.ndarray] = {}
@@ -91,23 +79,13 @@ class LossDesk:
 
 
 class PipelineSession(TeamSession):
-    """Has micro-batches go through stages of layers, with the bits of one machine that has the whole batch.
-
-    Parameters
-    ----------
-    shape : TrainingShape
-        Of all layers and the whole batch.
-    grid : Grid
-    team, number
-        See :class:`TeamSession`.
-    """
+    """Has micro-batches go through stages of layers, with the bits of one machine that has the whole batch."""
 
     def __init__(self, shape: TrainingShape, grid: Grid, team: Team, number: int):
         super().__init__(shape, Parts(shape.batch, shape.execution.slices, grid.parts), team, number)
         self._grid, self._measured = grid, False
 
     def _each(self, name: str, arguments: Callable[[Place], tuple]) -> list:
-        """Have every rank call a method of its session, with arguments for its place."""
         return self._team.each(self._calls(name, arguments))
 
     def _calls(self, name: str, arguments: Callable[[Place], tuple]) -> list[Call]:
@@ -130,13 +108,7 @@ class PipelineSession(TeamSession):
         return self._equal_in_pipelines("velocities")
 
     def _equal_in_pipelines(self, name: str) -> list:
-        """Read what every stage must have alike in all pipelines and sessions.
-
-        Raises
-        ------
-        DeviceError
-            If a rank has other bits; the message names it.
-        """
+        """Read what all pipelines and sessions must have alike; :class:`DeviceError` names a rank that differs."""
         digests = self._all("digests", name)
         for rank, of_rank in enumerate(digests):
             first = rank % self._grid.depth
@@ -238,20 +210,10 @@ class PipelineSession(TeamSession):
 
 
 class PipelineDevice(RanksDevice):
-    """Devices of several ranks, each with some of the layers.
+    """Devices of several ranks, each with some of the layers; else a :class:`RanksDevice`.
 
-    Parameters
-    ----------
-    team : Team
-    open_device, name, preset, own_options, **options
-        See :class:`RanksDevice`.
-    depth : int
-        Stages of a pipeline, above 1. With more ranks than that there are several pipelines, which share the batch.
-
-    Raises
-    ------
-    ValueError, DeviceError
-        As :class:`RanksDevice`; and if the ranks cannot be divided into such pipelines.
+    `depth` are the stages of a pipeline, above 1. With more ranks than that there are several pipelines, which share
+    the batch. ``ValueError`` if the ranks cannot be divided into such pipelines.
     """
 
     def __init__(
@@ -271,14 +233,7 @@ class PipelineDevice(RanksDevice):
         super().__init__(team, open_device, name, preset, own_options, **options)
 
     def _create(self, shape: TrainingShape) -> PipelineSession:
-        """Make a session of some layers on every rank.
-
-        Raises
-        ------
-        ValueError
-            If there are more stages than layers, the slices cannot be divided among the pipelines, or the cell is no
-            LSTM.
-        """
+        """Make a session of some layers on every rank."""
         shape.network.require_lstm("several processes")
         grid, number = self._grid(shape), self._team.new_number()
         session = PipelineSession(shape, grid, self._team, number)

@@ -26,13 +26,8 @@ from etalstm.network.update_rule import UpdateRule
 def shape_of_stage(shape: TrainingShape, place: Place, memory_bytes: int | None) -> TrainingShape:
     """Give the shape of a session that works on one micro-batch at a stage.
 
-    Parameters
-    ----------
-    shape : TrainingShape
-        Of all layers and the whole batch.
-    place : Place
-    memory_bytes : int, optional
-        Of the rank's device: its sessions have equal shares of it, or of the shape's budget.
+    `shape` is of all layers and the whole batch. The rank's device has `memory_bytes`, if any: its sessions have equal
+    shares of that, or of the shape's budget.
     """
     one = shape_of_part(shape, Parts(shape.batch, shape.execution.slices, place.grid.parts))
     layers, budget = place.layers, shape.memory_budget

@@ -71,17 +71,7 @@ def attempt(work: Callable, *arguments) -> Any:
 
 @dataclass(frozen=True)
 class Introduction:
-    """What must be the same on all ranks, for a preset.
-
-    Members
-    -------
-    version : str
-        Of this package.
-    preset : str
-        Digest of the preset's numbers.
-    contract : int
-        Version of the contract between host and machine.
-    """
+    """What must be the same on all ranks: this package's version, a digest of the preset, the contract's version."""
 
     version: str
     preset: str
@@ -193,12 +183,7 @@ class RankSession:
 
 
 class Worker:
-    """The devices and sessions of a rank.
-
-    Parameters
-    ----------
-    world : World
-    """
+    """The devices and sessions of a rank."""
 
     def __init__(self, world: World):
         self._world, self._thread = world, ThreadPoolExecutor(1, "gradients")
@@ -260,11 +245,6 @@ def serve(world: World) -> None:
 class Team:
     """Lets every rank do a call at the same time, rank 0 too, and gives what came of it.
 
-    Parameters
-    ----------
-    world : World
-        Of rank 0.
-
     Members
     -------
     size : int
@@ -291,10 +271,7 @@ class Team:
     def each(self, calls: Sequence[Call]) -> list[Any]:
         """Let every rank do its own call; give the results, rank 0's first.
 
-        Raises
-        ------
-        Exception
-            That of the first rank that failed, once all ranks have answered; the message names the rank.
+        Once all ranks have answered, the error of the first rank that failed is raised; its message names the rank.
         """
         if self._unused:
             dropped, self._unused = self._unused, []
@@ -312,13 +289,7 @@ class Team:
         return self.each([call] * self.size)
 
     def meet(self, preset: str) -> None:
-        """Check that all ranks have one program and one configuration.
-
-        Raises
-        ------
-        DeviceError
-            Naming the first rank that differs.
-        """
+        """Check that all ranks have one program and one configuration; :class:`DeviceError` names one that differs."""
         mine, *others = self.all(Call("introduce", (preset,)))
         for rank, other in enumerate(others, start=1):
             for name, value in vars(mine).items():

@@ -37,18 +37,8 @@ def training(device: HardwareDevice) -> Outcome:
 def selftest(device: HardwareDevice, memory_bytes: int = MEMORY_BYTES) -> Iterator[Outcome]:
     """Run every check, and give each outcome when it is there.
 
-    A check that the device stops, by an error or a time-out, has failed; the others are run all the same.
-
-    Parameters
-    ----------
-    device : HardwareDevice
-    memory_bytes : int
-        How much of the memory the host tests, 128 KiB to all of it.
-
-    Raises
-    ------
-    ValueError
-        If it is less, or more than there is.
+    A check that the device stops, by an error or a time-out, has failed; the others are run all the same. The host
+    tests `memory_bytes` of the memory: 128 KiB to all of it, or ``ValueError``.
     """
     least, most = memory.BLOCKS * 4096, device.accelerator.transport.memory_bytes
     if not least <= memory_bytes <= most:

@@ -13,15 +13,7 @@ from etalstm_hw.contract import PAGE_BYTES, Memory, Opcode, Traffic
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong.
-
-    Members
-    -------
-    what : str
-        What was seen.
-    suspect : str
-        Which part to look at.
-    """
+    """Something that is wrong: what was seen, and which part to suspect."""
 
     what: str
     suspect: str
@@ -29,17 +21,7 @@ class Finding:
 
 @dataclass
 class Outcome:
-    """What one check found.
-
-    Members
-    -------
-    name : str
-    detail : str
-        What was checked, with its figures.
-    findings : list of Finding
-        Empty if all is well.
-    seconds : float
-    """
+    """What one check found; `detail` tells what was checked, with its figures."""
 
     name: str
     detail: str
@@ -76,17 +58,9 @@ def patterns(words: int, seed: int) -> np.ndarray:
 
 
 def describe(expected: np.ndarray, got: np.ndarray, beat_words: int) -> str | None:
-    """Say how two runs of words differ: which bits of a beat are stuck, or where the first difference is.
+    """Say how two runs of words, uint32, whole beats, differ; None if they are equal.
 
-    Parameters
-    ----------
-    expected, got : arrays, uint32, whole beats
-    beat_words : int
-        Words that travel side by side.
-
-    Returns
-    -------
-    str, or None if they are equal.
+    Either bits of a beat of `beat_words` words are stuck, or the first difference is told.
     """
     expected, got = (words.reshape(-1, beat_words) for words in (expected, got))
     different = expected != got
@@ -123,20 +97,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 class Bench:
-    """Runs programs whose channels' windows divide the whole memory, so that a wrong address shows as a wrong window.
-
-    Parameters
-    ----------
-    accelerator : Accelerator
-
-    Members
-    -------
-    config : Config
-    transport : Transport
-    accelerator : Accelerator
-    stride : int
-        Bytes from one channel's window to the next.
-    """
+    """Runs programs whose channels' windows divide the whole memory: a wrong address shows as a wrong window."""
 
     def __init__(self, accelerator: Accelerator):
         self.accelerator, self.transport, self.config = accelerator, accelerator.transport, accelerator.config
@@ -175,13 +136,7 @@ class Bench:
         return self.accelerator.load(program.image(), self._program_address)
 
     def run(self, emit: Callable[[Program], None]) -> None:
-        """Run what `emit` appends to a program.
-
-        Raises
-        ------
-        DeviceError
-            If the machine stops it, or it does not end.
-        """
+        """Run what `emit` appends to a program; :class:`DeviceError` if the machine stops it, or it does not end."""
         self.accelerator.run(self.load(emit), TIMEOUT_SECONDS)
 
     def beat(self, vector: int) -> int:
