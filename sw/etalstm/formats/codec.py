@@ -42,16 +42,7 @@ def rounded(x):
 
 
 def round_bf16(x):
-    """Round to bfloat16, to nearest even; a NaN stays a NaN, what overflows becomes infinite.
-
-    Parameters
-    ----------
-    x : array, float32, any shape
-
-    Returns
-    -------
-    array, float32, same shape
-    """
+    """Round a float32 array to bfloat16, to nearest even; a NaN stays a NaN, what overflows becomes infinite."""
     words = np.ascontiguousarray(x, np.float32).view(np.uint32)
     up = words + np.uint32(0x7FFF) + (words >> np.uint32(16) & np.uint32(1))
     chosen = np.where(words & np.uint32(0x7FFF_FFFF) > np.uint32(0x7F80_0000), words | np.uint32(QUIET), up)
@@ -59,17 +50,10 @@ def round_bf16(x):
 
 
 def pack_bf16(low, high):
-    """Put two float32 arrays of one shape into one of words: what ``VectorOp.PACK`` makes of them.
+    """Put two float32 arrays of one shape into one of words, which are no numbers: what ``VectorOp.PACK`` makes of
+    them.
 
-    Parameters
-    ----------
-    low, high : arrays, float32
-        Of the lower and the upper halves; each is rounded by :func:`round_bf16`.
-
-    Returns
-    -------
-    array, float32, same shape
-        The words, which are no numbers.
+    The arrays, each rounded by :func:`round_bf16`, become the lower and the upper halves.
     """
     halves = (round_bf16(array).view(np.uint32) for array in (low, high))
     return (next(halves) >> np.uint32(16) | next(halves)).view(np.float32)
@@ -149,11 +133,10 @@ def _tally(values, threshold, counts):
 
 
 def encode(values: np.ndarray, threshold: float = 0.0, bf16: bool = False, beat_words: int = 1) -> np.ndarray:
-    """Compress elements.
+    """Compress a vector of float32.
 
     Parameters
     ----------
-    values : array, float32, (N,)
     threshold : float
         An element x is kept if it is neither zero nor |x| < threshold; what is not kept is read back as +0.
     bf16 : bool
@@ -178,18 +161,7 @@ def encode(values: np.ndarray, threshold: float = 0.0, bf16: bool = False, beat_
 
 
 def decode(words: np.ndarray, count: int, bf16: bool = False, beat_words: int = 1) -> np.ndarray:
-    """Restore elements: the inverse of :func:`encode`, but for what it dropped and rounded.
-
-    Parameters
-    ----------
-    words : array, uint32, (words,)
-    count : int
-        Number of elements.
-    bf16, beat_words : see :func:`encode`
-
-    Returns
-    -------
-    array, float32, (count,)
+    """Restore `count` elements, float32: the inverse of :func:`encode`, but for what it dropped and rounded.
 
     Raises
     ------
@@ -235,19 +207,10 @@ def density(values: np.ndarray, threshold: float = 0.0) -> float:
 
 
 def stream_words(kept, count: int, bf16: bool = False) -> int:
-    """Give the words of a stream, masks included, before it is filled up to a beat.
+    """Give the words of a stream of `count` elements, masks included, before it is filled up to a beat.
 
-    Parameters
-    ----------
-    kept : int or array of int, (blocks,)
-        Elements kept, in all or of each block; a block's odd half word counts whole, so bf16 needs them by block.
-    count : int
-        Elements.
-
-    Raises
-    ------
-    ValueError
-        If `kept` does not suit `count` or `bf16`.
+    `kept` is how many elements are kept, in all or of each block; a block's odd half word counts whole, so bf16 needs
+    them by block. Raises ``ValueError`` if `kept` does not suit `count` or `bf16`.
     """
     kept = np.asarray(kept)
     if kept.ndim and kept.size != _blocks(count):
@@ -258,17 +221,10 @@ def stream_words(kept, count: int, bf16: bool = False) -> int:
 
 
 def index_words(start, beats, elements, kept, place) -> np.ndarray:
-    """Give the words of index beats, as the comment in :mod:`etalstm_hw.contract.streams` has them.
+    """Give the words of index beats, uint32, (…, 4), as the comment in :mod:`etalstm_hw.contract.streams` has them.
 
-    Parameters
-    ----------
-    start, beats, elements, kept : integers, or arrays of them that broadcast to a shape
-    place : likewise
-        Beat of the channel's window where the index itself lies.
-
-    Returns
-    -------
-    array, uint32, shape + (4,)
+    The arguments are integers, or arrays of them that broadcast. `place` is the beat of the channel's window where the
+    index itself lies.
     """
     given = {"start": start, "beats": beats, "elements": elements, "kept": kept, "place": place}
     words = {name: np.asarray(value, np.uint64) for name, value in given.items()}
@@ -280,14 +236,8 @@ def index_words(start, beats, elements, kept, place) -> np.ndarray:
 
 
 def check_index(words: np.ndarray, elements, place) -> None:
-    """Raise :class:`StreamError` if the check of an index beat does not fit it.
-
-    Parameters
-    ----------
-    words : array of integers, shape + (4,)
-        Of index beats.
-    elements, place
-        See :func:`index_words`.
+    """Raise :class:`StreamError` if the check of index beats, integers, (…, 4), does not fit them; see
+    :func:`index_words`.
     """
     start, beats, _, kept = np.moveaxis(words, -1, 0)
     wrong = (index_words(start, beats, elements, kept, place) != words).any(-1)

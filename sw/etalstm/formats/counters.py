@@ -8,14 +8,7 @@ _OF_MANY = (Counter.CYCLE_KINDS, Counter.READ_BEATS, Counter.WRITE_BEATS, Counte
 
 
 def named_counters(words: Sequence[int], beat_bytes: int) -> dict:
-    """Name the counters, and turn beats into bytes.
-
-    Parameters
-    ----------
-    words : sequence of int
-        In the order of :class:`Counter`.
-    beat_bytes : int
-        Bytes of a memory beat.
+    """Name the counters, given in the order of :class:`Counter`, and turn beats into bytes.
 
     Returns
     -------

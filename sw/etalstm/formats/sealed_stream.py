@@ -84,37 +84,18 @@ def network_id(shape: NetworkShape, batch: int, steps: int, slices: int) -> int:
 
 
 def seal(header: StreamHeader, words: np.ndarray) -> bytes:
-    """Put header, words and checksum together.
-
-    Parameters
-    ----------
-    header : StreamHeader
-    words : array, uint32, (header.words,)
-    """
+    """Put header, words, uint32, (header.words,), and checksum together."""
     fields = _FIELDS.pack(MAGIC, VERSION, *map(int, astuple(header)), 0)
     body = np.ascontiguousarray(words, "<u4").tobytes()
     return fields + _CRC.pack(zlib.crc32(body, zlib.crc32(fields))) + body
 
 
 def unseal(data: bytes, network: int) -> tuple[StreamHeader, np.ndarray]:
-    """Check a stream, its masks too, and take it apart.
+    """Check a stream from :func:`seal`, its masks too, and take it apart into header and words, uint32,
+    (header.words,).
 
-    Parameters
-    ----------
-    data : bytes
-        From :func:`seal`.
-    network : int
-        The :func:`network_id` it must have.
-
-    Returns
-    -------
-    header : StreamHeader
-    words : array, uint32, (header.words,)
-
-    Raises
-    ------
-    StreamError
-        Naming what is wrong: length, magic, version, checksum, network, a count, or a block.
+    `network` is the :func:`network_id` that it must have. The :class:`StreamError` names what is wrong: length, magic,
+    version, checksum, network, a count, or a block.
     """
     header = read_header(data)
     expected = HEADER_BYTES + 4 * header.words
@@ -134,12 +115,8 @@ def unseal(data: bytes, network: int) -> tuple[StreamHeader, np.ndarray]:
 
 
 def read_header(data: bytes) -> StreamHeader:
-    """Read the first ``HEADER_BYTES`` of a stream; only magic, version and length are checked.
-
-    Raises
-    ------
-    StreamError
-        If it is none.
+    """Read the first ``HEADER_BYTES`` of a stream; only magic, version and length are checked, with a
+    :class:`StreamError`.
     """
     if len(data) < HEADER_BYTES:
         raise StreamError(f"a stream has a header of {HEADER_BYTES} bytes, got {len(data)}")

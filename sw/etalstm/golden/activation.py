@@ -49,10 +49,7 @@ def _activate(word, is_tanh):
 
 @njit
 def activation_of(x, is_tanh):
-    """Evaluate the hyperbolic tangent or the sigmoid of a float32 in compiled code.
-
-    Exactness: bit-identical to `Activation`.
-    """
+    """Evaluate the hyperbolic tangent or the sigmoid of a float32 in compiled code; bit-identical to `Activation`."""
     return _activate(np.int64(np.float32(x).view(np.uint32)), is_tanh)
 
 
@@ -69,34 +66,18 @@ def _elementwise(x, is_tanh):
 
 
 def sigmoid(x):
-    """Evaluate the sigmoid element by element.
+    """Evaluate the sigmoid of a float32 array element by element.
 
-    Parameters
-    ----------
-    x : array, float32, any shape
-
-    Returns
-    -------
-    array, float32, same shape
-
-    Exactness: bit-identical to `Activation`; within ``BOUND_ULP`` or ``BOUND_ABSOLUTE`` of the function,
-    whichever is larger (found: 0.85 ulp above 1/2).
+    Exactness: bit-identical to `Activation`; within ``BOUND_ULP`` or ``BOUND_ABSOLUTE`` of the function, whichever is
+    larger (found: 0.85 ulp above 1/2).
     """
     return _elementwise(x, False)
 
 
 def tanh(x):
-    """Evaluate the hyperbolic tangent element by element.
+    """Evaluate the hyperbolic tangent of a float32 array element by element.
 
-    Parameters
-    ----------
-    x : array, float32, any shape
-
-    Returns
-    -------
-    array, float32, same shape
-
-    Exactness: bit-identical to `Activation`; within ``BOUND_ULP`` or ``BOUND_ABSOLUTE`` of the function,
-    whichever is larger (found: 1.2 ulp), and within ``BOUND_RELATIVE_TANH`` for every normal number. Odd.
+    Exactness: bit-identical to `Activation`; within ``BOUND_ULP`` or ``BOUND_ABSOLUTE`` of the function, whichever is
+    larger (found: 1.2 ulp), and within ``BOUND_RELATIVE_TANH`` for every normal number. Odd.
     """
     return _elementwise(x, True)

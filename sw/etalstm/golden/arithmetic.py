@@ -32,13 +32,9 @@ drop_stale()  # before the first compiled loop is read from the cache
 
 @njit
 def finish(z):
-    """Read an operand, or finish a result, the way the machine does: a float32 in compiled code.
+    """Read an operand, or finish a result, the way the machine does, in compiled code.
 
-    Returns
-    -------
-    `z`; for a subnormal a zero of its sign, for any NaN ``NAN``.
-
-    Exactness: bit-identical to the hardware.
+    A subnormal becomes a zero of its sign, any NaN becomes ``NAN``. Exactness: bit-identical to the hardware.
     """
     if z != z:
         return NAN
@@ -51,30 +47,13 @@ def _each_finished(z):
 
 
 def flush(x):
-    """Do :func:`finish` element by element.
-
-    Parameters
-    ----------
-    x : array or scalar, float32, any shape
-
-    Returns
-    -------
-    array, float32, same shape
-    """
+    """Do :func:`finish` element by element; gives an array of float32."""
     with np.errstate(invalid="ignore"):  # a signalling NaN would warn
         return _each_finished(np.asarray(x, np.float32))
 
 
 def multiply(a, b):
-    """Multiply element by element.
-
-    Parameters
-    ----------
-    a, b : arrays, float32, shapes that broadcast
-
-    Returns
-    -------
-    array, float32
+    """Multiply float32 arrays element by element; their shapes broadcast.
 
     Exactness: bit-identical to `Multiplier`, subnormal and NaN operands included.
     """
@@ -83,15 +62,7 @@ def multiply(a, b):
 
 
 def add(a, b):
-    """Add element by element.
-
-    Parameters
-    ----------
-    a, b : arrays, float32, shapes that broadcast
-
-    Returns
-    -------
-    array, float32
+    """Add float32 arrays element by element; their shapes broadcast.
 
     Exactness: bit-identical to `Adder`, subnormal and NaN operands included.
     """

@@ -16,17 +16,10 @@ MINUS_ZERO = np.float32(-0.0)
 
 
 def mac_sums(start: np.ndarray | None, matrix: np.ndarray, scalars: np.ndarray) -> np.ndarray:
-    """Add ``matrix[s, :] * scalars[n, s]`` over s ascending, for every n.
+    """Add ``matrix[s, :] * scalars[n, s]`` over s ascending, for every n; the terms of zero scalars are skipped.
 
-    Parameters
-    ----------
-    start : array, float32, (N, R), or None    where the sums start; None: from their first term
-    matrix : array, float32, (S, R)
-    scalars : array, float32, (N, S)           the broadcast factors; zeros are skipped
-
-    Returns
-    -------
-    array, float32, (N, R)
+    `start`, (N, R), is where the sums start, None: from their first term. `matrix` is (S, R), `scalars`, the broadcast
+    factors, (N, S), the result (N, R), all float32.
     """
     count, (terms, rows) = scalars.shape[0], matrix.shape
     started = np.full((count, 1), start is not None)
@@ -43,12 +36,8 @@ def mac_sums(start: np.ndarray | None, matrix: np.ndarray, scalars: np.ndarray) 
 class GateSums:
     """The sums of a stage's gates, from step to step, and what each element of its operands was last sent as.
 
-    Parameters
-    ----------
-    delta_inputs : LayerInputs
-    active : array, bool, (T, B)
-    width : int                     columns of x, the others being those of h; matters with delta inputs and tokens only
-    shared : SharedTokens, or None  the distinct tokens of x, which are the first of the operands
+    `active` is bool, (T, B). `width` counts the columns of x, the others being those of h; it matters with delta inputs
+    and tokens only. `shared` are the distinct tokens of x, the first of the operands.
     """
 
     def __init__(self, delta_inputs: LayerInputs, active: np.ndarray, width: int, shared: SharedTokens | None = None):
@@ -90,9 +79,7 @@ class GateSums:
 class CollectedGradients:
     """The gradients of a stage's operands: they collect down to the step at which an element was sent.
 
-    Parameters
-    ----------
-    sent : array, bool, (T, B, K)    where the forward pass sent each element
+    `sent`, bool, (T, B, K), tells where the forward pass sent each element.
     """
 
     def __init__(self, sent: np.ndarray):

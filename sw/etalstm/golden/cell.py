@@ -24,18 +24,10 @@ _COMPUTE: dict[VectorOp, Callable[..., np.ndarray]] = {
 
 
 def evaluate(operations: tuple[Operation, ...], values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Run a cell's operations, one after the other.
+    """Run a cell's operations, one after the other, on vectors by name: float32 arrays, all of one shape.
 
-    Parameters
-    ----------
-    operations : tuple of Operation
-    values : dict from name to array, float32, all of one shape
-
-    Returns
-    -------
-    dict from name to array: `values`, and the last result of each name
-
-    Exactness: every result is rounded once; bit-identical to the element-wise engine.
+    Gives `values`, and the last result of each name. Exactness: every result is rounded once; bit-identical to the
+    element-wise engine.
     """
     found: dict[str, Any] = values | {name: np.float32(name) for name in CONSTANTS}
     for operation in operations:
@@ -44,18 +36,10 @@ def evaluate(operations: tuple[Operation, ...], values: dict[str, np.ndarray]) -
 
 
 def stored(intermediates: Iterable[np.ndarray], storage: LayerStorage) -> tuple[np.ndarray, ...]:
-    """Give the local gradients as the backward pass finds them: through a stream and back, or untouched if dense.
+    """Give the local gradients, one float32 array for each kind, as the backward pass finds them.
 
-    Parameters
-    ----------
-    intermediates : arrays, float32, one for each kind
-    storage : LayerStorage
-
-    Returns
-    -------
-    tuple of arrays, float32
-        With compressed storage zeros, -0 too, and what is below its kind's threshold are +0; with bf16 the rest is
-        rounded.
+    Dense storage leaves them untouched. With compressed storage they have gone through a stream: zeros, -0 too, and
+    what is below its kind's threshold are +0; with bf16 the rest is rounded.
 
     Exactness: what :func:`etalstm.formats.codec.decode` makes of :func:`etalstm.formats.codec.encode`.
     """

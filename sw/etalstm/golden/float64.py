@@ -19,15 +19,11 @@ about 2^-24 for each rounding, grown over chains of a few hundred terms and tens
 
 @dataclass(frozen=True)
 class Float64Pass:
-    """One layer's forward pass.
+    """One layer's forward pass; c and the members of the same name are as in :class:`etalstm.golden.passes.LayerPass`.
 
     Members
     -------
-    x : array, (T, B, I)
-    h, c : arrays, (T + 1, B, H)        index 0 is the initial state
     gates : array, (4, T, B, H)         activated i, f, g, o
-    active : array, bool, (T, B)
-    skipped : array, bool, (T,)
     xh_sent : array, (T, B, K)          what each element of x and of the h of the step before was last sent as
     sent : array, bool, (T, B, K)       where it was sent
     """
@@ -59,10 +55,7 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     element close to its threshold may be sent where float32 does not send it. `shared` tokens have no effect: each sum
     is computed anew.
 
-    Raises
-    ------
-    ValueError
-        If the storage is not dense: pruning belongs to the machine, not to the mathematics.
+    Raises ``ValueError`` unless the storage is dense: pruning belongs to the machine, not to the mathematics.
     """
     if storage.compressed:
         raise ValueError(f"the float64 engine does not prune, got {storage}")
@@ -103,12 +96,8 @@ def _moved(xh, before, width, delta_inputs):
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     """Run one layer backward; arguments and result as in :func:`etalstm.golden.reference.layer_backward`.
 
-    The order of sums is no part of the mathematics: `slices` changes nothing.
-
-    Raises
-    ------
-    ValueError
-        If δ is to be pruned: a threshold would fall between other numbers.
+    The order of sums is no part of the mathematics: `slices` changes nothing. Raises ``ValueError`` if δ is to be
+    pruned: a threshold would fall between other numbers.
     """
     if delta_threshold:
         raise ValueError(f"the float64 engine does not prune: delta_threshold must be 0, got {delta_threshold}")

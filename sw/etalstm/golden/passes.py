@@ -83,8 +83,7 @@ class LayerBackward:
     -------
     dx : array, float32, (T, B, I)
     dh0, dc0 : arrays, float32, (B, H)
-    weights : array, float32, (4H, K)      dW
-    bias : array, float32, (4H,)           db
+    weights, bias : arrays, float32, (4H, K) and (4H,)    dW and db
     sent : array, float32, (N, 4H)         gradients δ of the gate sums as they are broadcast: pruned, in the order of
                                            :func:`without_padding`; +0 at skipped steps
     active : array, bool, (T, B)           that of the forward pass

@@ -24,20 +24,11 @@ DENSE = LayerStorage()
 def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None, delta_inputs=OFF, shared=None):
     """Run a layer of any declared cell forward over T steps.
 
-    Parameters
-    ----------
-    cell : Cell
-    matrices : list of (weights, bias)    of each product: float32, (G*H, K) and (G*H,) with G gates, canonical rows
-    x, h0, c0, active, storage, skipped, delta_inputs, shared    see :func:`layer_forward`
+    `matrices` are the (weights, bias) of each product: float32, (G*H, K) and (G*H,) with G gates, canonical rows. The
+    other arguments are those of :func:`layer_forward`.
 
-    Returns
-    -------
-    LayerPass, list of float32, (T, B, K): what the matrix of each product acted on, as it was last sent
-
-    Raises
-    ------
-    ValueError
-        If a cell other than of one product, with x and the cell's output, is to have delta inputs.
+    Gives the LayerPass and, float32, (T, B, K), what the matrix of each product acted on, as it was last sent. Raises
+    ``ValueError`` if a cell other than of one product, with x and the cell's output, is to have delta inputs.
     """
     if not delta_inputs.off and [product.operands for product in cell.products] != [("x", cell.output)]:
         operands = "; ".join(", ".join(product.operands) for product in cell.products)
@@ -80,16 +71,10 @@ def _step_forward(cell, matrices, x, h, c, sums, t):
 
 
 def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_threshold=0.0, slices=1):
-    """Run a layer of any declared cell backward over T steps.
+    """Run a layer of any declared cell backward over T steps; arguments as in :func:`cell_forward` and
+    :func:`layer_backward`.
 
-    Parameters
-    ----------
-    cell, matrices, forward, broadcasts   as :func:`cell_forward` takes and gives them
-    dy, dh, dc, delta_threshold, slices   see :func:`layer_backward`
-
-    Returns
-    -------
-    dx, dh0, dc0, list of (dW, db, delta): of each product
+    Gives dx, dh0, dc0, and a list with (dW, db, δ) of each product.
     """
     dx = np.zeros_like(forward.x)
     whole = [np.zeros((*dy.shape[:2], weights.shape[0]), np.float32) for weights, _ in matrices]
@@ -151,7 +136,7 @@ def _by_operand(product, columns, units):
 
 
 def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, delta_inputs=OFF, shared=None):
-    """Run one LSTM layer forward over T steps.
+    """Run one LSTM layer forward over T steps; gives its LayerPass.
 
     Parameters
     ----------
@@ -163,16 +148,12 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     skipped : array, bool, (T,), or None  True at cells that keep nothing
     delta_inputs : LayerInputs            what of x and h is broadcast, see :mod:`etalstm.network.delta_inputs`
     shared : SharedTokens, or None        the distinct tokens of x, whose sums are computed once; without delta inputs
-
-    Returns
-    -------
-    LayerPass
     """
     return cell_forward(LSTM, [(weights, bias)], x, h0, c0, active, storage, skipped, delta_inputs, shared)[0]
 
 
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
-    """Run one LSTM layer backward over T steps.
+    """Run one LSTM layer backward over T steps; gives its LayerBackward.
 
     A skipped cell contributes nothing and passes nothing on, whoever's sequence it is: the dy, dh and dc that reach it
     are dropped, its δ and dx are +0, and the cell before it receives dh and dc of +0. With delta inputs, what has been
@@ -186,10 +167,6 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     dh, dc : arrays, float32, (B, H)      gradients of the final states
     delta_threshold : float               if above 0, what is below it of δ is not broadcast; db adds all of δ
     slices : int                          see :mod:`etalstm.network.slices`
-
-    Returns
-    -------
-    LayerBackward
     """
     xh = np.concatenate([forward.x_sent, forward.h_sent], axis=2)
     final = dy, dh, dc, delta_threshold, slices
@@ -206,17 +183,10 @@ def sliced_gradients(delta, whole, xh, slices):
 
 
 def weight_gradients(delta, whole, xh):
-    """Add up dW and db of one slice: t descending, then b ascending.
+    """Add up dW, (4H, K), and db, (4H,), of one slice: t descending, then b ascending.
 
-    Parameters
-    ----------
-    delta : array, float32, (T, B, 4H)    broadcast in dW, so its zeros are skipped there
-    whole : array, float32, (T, B, 4H)    before it was pruned; db adds all of it, zeros too
-    xh : array, float32, (T, B, K)
-
-    Returns
-    -------
-    dW, db : arrays, float32, (4H, K) and (4H,)
+    `delta`, (T, B, 4H), is broadcast in dW, so its zeros are skipped there. `whole` is the same before it was pruned;
+    db adds all of it, zeros too. `xh` is (T, B, K).
     """
     steps, batch, rows = delta.shape
     dw = np.zeros((rows, xh.shape[2]), np.float32)

@@ -53,24 +53,18 @@ class Rows:
 def network_forward(
     layers, x, lengths, h0, c0, engine=compiled, execution=PLAIN, skipped_cells=None, shared=None, cell=LSTM
 ) -> list[LayerPass]:
-    """Run all layers forward; layer l + 1 reads layer l's h, which is frozen at padded steps.
+    """Run all layers forward; layer l + 1 reads layer l's h, which is frozen at padded steps. Gives each layer's pass.
 
     Parameters
     ----------
-    layers : list of Rows
-        A layer's are as many as its cell has products.
+    layers : list of Rows               a layer's are as many as its cell has products; in the execution's weight format
     x : array, float32, (T, B, I)
     lengths : array, integers, (B,)
     h0, c0 : arrays, float32, (L, B, H)
-    execution : Execution               how the network is computed; `layers` are in its weight format already
     skipped_cells : array, bool, (L, T), or None    cells that keep nothing and have no backward pass
     shared : SharedTokens, or None      the distinct tokens of x, whose sums the first layer computes once
     cell : Cell                         of all layers; another than the LSTM is of :mod:`etalstm.golden.fast.declared`,
                                         and has neither delta inputs nor shared tokens
-
-    Returns
-    -------
-    list of LayerPass, or of DeclaredPass
     """
     active = active_steps(lengths, x.shape[0])
     passes = []
@@ -101,22 +95,16 @@ def network_outputs(passes: list[LayerPass]) -> tuple[np.ndarray, np.ndarray, np
 def network_backward(
     layers, passes, dy, dh, dc, engine=compiled, delta_threshold=0.0, execution=PLAIN, whole=None, cell=LSTM
 ) -> list[LayerBackward]:
-    """Run all layers backward, the top one first; layer l's dy is layer l + 1's dx.
+    """Run all layers backward, the top one first; layer l's dy is layer l + 1's dx. Gives the results, the first layer
+    first.
 
     Parameters
     ----------
-    layers : list of Rows
-    passes : list of LayerPass
     dy : array, float32, (T, B, H)      +0 at padded steps
     dh, dc : arrays, float32, (L, B, H)
     delta_threshold : float             if above 0, what is below it of δ is not broadcast; db adds all of δ
-    execution : Execution               that of the forward pass
     whole : callable, optional          given a layer's number and its result as soon as it is there
-    cell : Cell                         of all layers
-
-    Returns
-    -------
-    list of LayerBackward, or of DeclaredBackward, the first layer first
+    layers, passes, execution, cell     those of the forward pass, and what it gave
     """
     results = []
     for layer, rows in reversed(list(enumerate(_by_layer(layers, cell)))):
@@ -132,36 +120,15 @@ def network_backward(
 
 
 def descend(values, velocity, gradient, rule: UpdateRule, weight_decay):
-    """Take one step of SGD with momentum, element by element.
+    """Take one step of SGD with momentum on float32 arrays of one shape; gives new values and velocities.
 
-    Parameters
-    ----------
-    values, velocity, gradient : arrays, float32, one shape
-    rule : UpdateRule
-    weight_decay : float32               the rule's, or 0 for a bias
-
-    Returns
-    -------
-    values, velocity : arrays, float32
-
-    Exactness: those of :func:`etalstm.golden.reference.descend`, bit for bit.
+    `weight_decay` is the rule's, or 0 for a bias. Exactness: :func:`etalstm.golden.reference.descend`, bit for bit.
     """
     return compiled.descend(values, velocity, gradient, rule, weight_decay)
 
 
 def network_update(layers, velocities, gradients, rule: UpdateRule) -> tuple[list[Rows], list[Rows]]:
-    """Update every matrix; the bias does not decay.
-
-    Parameters
-    ----------
-    layers, velocities : list of Rows
-    gradients : list of LayerBackward or ProductGradients
-    rule : UpdateRule
-
-    Returns
-    -------
-    layers, velocities : list of Rows, new arrays
-    """
+    """Update every matrix; the bias does not decay. Gives the new layers and velocities."""
     moved, speeds = [], []
     for rows, speed, gradient in zip(layers, velocities, gradients, strict=True):
         weights = descend(rows.weights, speed.weights, gradient.weights, rule, rule.weight_decay)

@@ -29,18 +29,14 @@ class Division:
     and :attr:`backward` slots give the two in turn that very time. It favours the divided machine: each step of Wᵀδ,
     for which the step before waits, has twice its PEs.
 
-    Parameters
-    ----------
-    matmul : int
-        For the matrix products of the forward pass, and Wᵀδ.
-    outer : int
-        For dW. With 0 it is done by the PEs of the matrix products.
+    Members
+    -------
+    matmul : int         for the matrix products of the forward pass, and Wᵀδ
+    outer : int          for dW; with 0 it is done by the PEs of the matrix products
     elementwise : int
 
-    Raises
-    ------
-    ValueError
-        If they are not 32 in all, or one is below 0, or there are none for matrix products or element-wise work.
+    Raises ``ValueError`` unless they are 32 in all, with at least one for matrix products and one for element-wise
+    work.
     """
 
     matmul: int
@@ -77,13 +73,9 @@ class Architecture:
 
     Members
     -------
-    name : str
-    division : Division or None
-        None: PEs swing.
-    skips : bool
-        Zero scalars cost nothing.
-    compresses : bool
-        Intermediates may be kept as compressed local gradients.
+    division : Division or None    None: PEs swing
+    skips : bool                   zero scalars cost nothing
+    compresses : bool              intermediates may be kept as compressed local gradients
     """
 
     name: str
@@ -114,13 +106,7 @@ ARCHITECTURES = {
 
 
 def architecture(name: str) -> Architecture:
-    """Look up an architecture.
-
-    Raises
-    ------
-    ValueError
-        If there is none of that name; the message lists those there are.
-    """
+    """Look up an architecture; ``ValueError`` lists those there are."""
     if name not in ARCHITECTURES:
         raise ValueError(f"unknown architecture {name!r}, expected one of: {', '.join(ARCHITECTURES)}")
     return ARCHITECTURES[name]

@@ -9,16 +9,10 @@ V100_OPERATIONS = 15.7e12  # float32 operations a second at most: NVIDIA's data 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A network and the data of an iteration.
+    """A network of `hidden` units, and as many inputs, in each layer, and the data of an iteration.
 
-    Members
-    -------
-    name : str
-    hidden : int
-        Units of a layer; as many inputs.
-    layers, steps, batch : int
-    v100_milliseconds : float or None
-        Time of forward pass, backward pass and weights' gradient of the recurrent part, in float32, where published.
+    `v100_milliseconds`, where published, is the time of forward pass, backward pass and weights' gradient of the
+    recurrent part, in float32.
     """
 
     name: str
@@ -76,12 +70,8 @@ STORAGE = "ms1-bf16"  # what a benchmark keeps unless told otherwise
 
 
 def named(names: str) -> list[Benchmark]:
-    """Look up benchmarks by their names, with commas between; ``all`` gives all of them.
-
-    Raises
-    ------
-    ValueError
-        If there is none of a name; the message lists those there are.
+    """Look up benchmarks by their names, with commas between; ``all`` gives all of them. ``ValueError`` lists those
+    there are.
     """
     if names == EVERY:
         return list(_ALL)

@@ -41,16 +41,9 @@ class LayerInputs:
         return np.array([self.refreshes(step) for step in range(steps)], bool)
 
     def sends(self, sent: np.ndarray) -> np.ndarray:
-        """Tell which elements are sent: all at a refresh step, else those that have changed.
+        """Tell which elements are sent, bool: all at a refresh step, else those that have changed.
 
-        Parameters
-        ----------
-        sent : array, float32, (T, B, N)
-            What each element was last sent as.
-
-        Returns
-        -------
-        array, bool, (T, B, N)
+        `sent`, float32, (T, B, N), is what each element was last sent as.
         """
         return self._refreshed(sent) | changed(sent, np.roll(sent, 1, axis=0))
 
@@ -82,11 +75,8 @@ class DeltaInputs:
     refresh : int
         R: everything is sent at steps 0, R, 2R and so on; 0: at step 0 only; 1: always, whatever Θ is.
 
-    Raises
-    ------
-    ValueError
-        If a threshold is negative, infinite or no number, an entry has another length, or `refresh` is no integer of at
-        least 0.
+    Raises ``ValueError`` if a threshold is negative, infinite or no number, an entry has another length, or `refresh`
+    is no integer of at least 0.
     """
 
     thresholds: float | tuple[LayerThresholds, ...] = 0.0
@@ -100,19 +90,9 @@ class DeltaInputs:
 
     @classmethod
     def of(cls, thresholds: float | tuple[LayerThresholds, ...], refresh: int | None = None) -> "DeltaInputs":
-        """Make delta inputs of what a user gives.
+        """Make delta inputs of what a user gives; without `refresh` R is 0 with a threshold above 0, else 1.
 
-        Parameters
-        ----------
-        thresholds
-            As of the class.
-        refresh : int, optional
-            Default: 0 with a threshold above 0, else 1.
-
-        Raises
-        ------
-        ValueError
-            Also if there is a threshold above 0 and `refresh` is 1: no threshold would be used.
+        Raises ``ValueError`` also if there is a threshold above 0 and `refresh` is 1: no threshold would be used.
         """
         values = cls(thresholds).thresholds
         above_zero = any(np.max(entry) > 0 for entry in _entries(values))
@@ -151,10 +131,7 @@ class DeltaInputs:
 def read_input_thresholds(text: str) -> float | tuple[LayerThresholds, ...]:
     """Read what a user writes for Θ: ``0.1``, by layer ``0.1,0.2``, or for x and h by layer ``0.1/0.2,0.1/0.1``.
 
-    Raises
-    ------
-    ValueError
-        If it is none of these. :class:`DeltaInputs` looks at the values.
+    Raises ``ValueError`` if it is none of these. :class:`DeltaInputs` looks at the values.
     """
     try:
         entries = tuple(_read_entry(part) for part in text.split(","))

@@ -43,23 +43,19 @@ class Execution:
     delta_inputs : DeltaInputs
         Which elements of x and h layers broadcast in the forward pass. Default: all.
     weight_format : str
-        How the passes read weights: as the ``float32`` that the update works on, or as ``bf16``, copies rounded
-        to nearest even at load and at each update. Biases, gradients, velocities and all sums stay float32. A weight
-        above the largest bfloat16 (3.39e38) is rounded to an infinity.
+        How the passes read weights: as the ``float32`` that the update works on, or as ``bf16``, copies that are
+        rounded to nearest even at load and at each update. Biases, gradients, velocities and all sums stay float32. A
+        weight above the largest bfloat16 (3.39e38) is rounded to an infinity.
     shared_tokens : int or None
         x are the vectors of tokens: what equal ones add to the first layer's gate sums is computed once, see
         :mod:`etalstm.network.shared_tokens`. Passes of a batch with more distinct tokens than this share nothing.
-        None: nothing is shared.
     architecture : Architecture
         How the machine runs, see :mod:`etalstm.network.architecture`: one of it, or its name. A device without PEs
         ignores it.
 
-    Raises
-    ------
-    ValueError
-        If a member is of another type, `slices` is no integer above 0, there is no such weight format, the architecture
-        cannot keep intermediates like this, or tokens are shared with delta inputs or on an architecture that skips no
-        zeros.
+    Raises ``ValueError`` if a member is of another type, `slices` is no integer above 0, there is no such weight
+    format, the architecture cannot keep intermediates like this, or tokens are shared with delta inputs or on an
+    architecture that skips no zeros.
     """
 
     storage: Storage = field(default_factory=Storage)
@@ -94,25 +90,11 @@ class Execution:
         shared_tokens: str | int | None = None,
         architecture: str = SWING.name,
     ) -> "Execution":
-        """Make one of what a user writes, as text or as numbers.
+        """Make one of what a user writes, as text or as numbers; the ``ValueError`` names what cannot be read.
 
-        Parameters
-        ----------
-        theta, storage
-            As of :meth:`etalstm.network.storage.Storage.of`; a text as :func:`read_thresholds` reads it.
-        slices, weight_format
-            Members.
-        input_threshold, refresh
-            As of :meth:`etalstm.network.delta_inputs.DeltaInputs.of`, or of its :meth:`read` for a text.
-        shared_tokens
-            The member; a text is a number, or ``off``.
-        architecture
-            A name.
-
-        Raises
-        ------
-        ValueError
-            Also if a name or a text cannot be read; the message names it and what is expected.
+        `theta` and `storage` are as :meth:`etalstm.network.storage.Storage.of` takes them, `input_threshold` and
+        `refresh` as :meth:`etalstm.network.delta_inputs.DeltaInputs.of` does, or its :meth:`read` for a text.
+        `shared_tokens` as a text is a number, or ``off``, and `architecture` is a name.
         """
         thresholds = read_thresholds(theta) if isinstance(theta, str) else theta
         if isinstance(input_threshold, str):

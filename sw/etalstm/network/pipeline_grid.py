@@ -16,15 +16,7 @@ class Grid:
     """Pipelines side by side. Each has all layers, on as many ranks as it has stages, and works on a part of the batch.
 
     The micro-batches of that part go through the stages one after the other. Each has as many slices, a node of the
-    tree of slices.
-
-    Parameters
-    ----------
-    stages : tuple of ranges
-        The layers of each stage, in order.
-    pipelines : int
-    micro_batches : int
-        Of each pipeline.
+    tree of slices. `stages` has the layers of each stage, in order; `micro_batches` counts those of each pipeline.
     """
 
     stages: tuple[range, ...]
@@ -53,13 +45,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Place:
-    """What a rank does.
-
-    Parameters
-    ----------
-    grid : Grid
-    rank : int
-    """
+    """What a rank does."""
 
     grid: Grid
     rank: int
@@ -128,12 +114,7 @@ class Place:
 def spread(costs: Sequence[float], stages: int) -> tuple[range, ...]:
     """Divide layers into stages of consecutive ones, so that the most costly stage costs least.
 
-    Parameters
-    ----------
-    costs : sequence of float
-        Of each layer.
-    stages : int
-        At most the number of layers.
+    `costs` has one for each layer; `stages` is at most the number of layers.
     """
 
     @cache
@@ -151,22 +132,9 @@ def spread(costs: Sequence[float], stages: int) -> tuple[range, ...]:
 
 
 def grid_of(ranks: int, depth: int, slices: int, costs: Sequence[float]) -> Grid:
-    """Arrange ranks as pipelines.
+    """Arrange ranks, a multiple of `depth`, as pipelines of `depth` stages; `costs` has one for each layer.
 
-    Parameters
-    ----------
-    ranks : int
-        A multiple of `depth`.
-    depth : int
-        Stages of a pipeline.
-    slices : int
-    costs : sequence of float
-        Of each layer.
-
-    Raises
-    ------
-    ValueError
-        If there are more stages than layers, or the slices cannot be divided among the pipelines.
+    Raises ``ValueError`` if there are more stages than layers, or the slices cannot be divided among the pipelines.
     """
     if depth > len(costs):
         raise ValueError(
@@ -191,11 +159,6 @@ def micro_batches_of(slices: int, depth: int) -> int:
 def best_micro_batches(depth: int, most: int) -> int:
     """Give how many micro-batches leave little to wait for: a power of two, so that slices can be divided so.
 
-    Parameters
-    ----------
-    depth : int
-        Stages of the pipeline.
-    most : int
-        Sequences of the pipeline, above 0.
+    `depth` counts the stages of the pipeline, `most` its sequences, above 0.
     """
     return min(1 << (PER_STAGE * depth - 1).bit_length(), 1 << (most.bit_length() - 1))

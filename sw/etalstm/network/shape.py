@@ -44,25 +44,10 @@ def check_unmasked(name: str, values: object) -> None:
 
 
 def check_float32(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Check an array that enters the machine and flush its subnormals.
+    """Check an array that enters the machine and flush its subnormals; gives a copy, float32, contiguous.
 
-    Parameters
-    ----------
-    name : str
-        What the array is called in the error.
-    values : array, float32
-    shape : tuple of int
-        The shape it must have.
-
-    Returns
-    -------
-    array, float32, contiguous
-        A copy, subnormals flushed.
-
-    Raises
-    ------
-    ValueError
-        If it is no plain NumPy array, not float32, of another shape, or not finite (the message gives the first index).
+    The ``ValueError`` calls the array by `name`. It is raised for what is no plain NumPy array, not float32, of another
+    shape, or not finite; then the message gives the first index.
     """
     check_unmasked(name, values)
     if not isinstance(values, np.ndarray):
@@ -80,14 +65,9 @@ def check_float32(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.n
 
 @dataclass(frozen=True)
 class MatrixShape:
-    """One of the matrices of a network.
+    """One of the matrices of a network, with `gates` rows of each unit, and `rows` of all of them.
 
-    Members
-    -------
-    name : str
-        Of the layer, and of the product where its cell has several.
-    gates, rows, columns : int
-        Rows of each unit, and of all of them.
+    `name` is that of the layer, and of the product where its cell has several.
     """
 
     name: str
@@ -102,19 +82,12 @@ class NetworkShape:
 
     Parameters
     ----------
-    input_size : int
-        Inputs I of the first layer.
-    hidden_size : int
-        Units H of every layer.
-    layers : int
-        Layers L; each above the first takes the h of the one below.
-    cell : str
-        Name of the cell of all layers, see :mod:`etalstm.network.cells.named`.
+    input_size : int     inputs I of the first layer
+    hidden_size : int    units H of every layer
+    layers : int         layers L; each above the first takes the h of the one below
+    cell : str           name of the cell of all layers, see :mod:`etalstm.network.cells.named`
 
-    Raises
-    ------
-    ValueError
-        If a size is not an integer above zero, or there is no such cell.
+    Raises ``ValueError`` if a size is not an integer above zero, or there is no such cell.
     """
 
     input_size: int
@@ -183,19 +156,12 @@ class LayerParameters:
 
     Parameters
     ----------
-    weights : array, float32, (G*H, K)
-        Row ``gate*H + unit``. An LSTM's acts on ``[x, h]`` and has the gates i, f, g, o.
-    bias : array, float32, (G*H,)
-        Of an LSTM PyTorch's two biases, added.
-    gates : int
-        Rows G of each unit.
+    weights : array, float32, (G*H, K)    row ``gate*H + unit``; an LSTM's acts on ``[x, h]``, with the gates i, f, g, o
+    bias : array, float32, (G*H,)         of an LSTM PyTorch's two biases, added
+    gates : int                           rows G of each unit
 
-    Raises
-    ------
-    ValueError
-        On a wrong shape or dtype, or a value that is not finite.
-
-    Subnormals are flushed; the arrays are copies.
+    Subnormals are flushed; the arrays are copies. Raises ``ValueError`` on a wrong shape or dtype, or a value that is
+    not finite.
     """
 
     weights: np.ndarray
@@ -226,17 +192,9 @@ class LayerParameters:
 class LayerGradients:
     """What one layer's backward pass leaves for the update, in the same row order as :class:`LayerParameters`.
 
-    Parameters
-    ----------
-    weights, bias : arrays, float32, (4H, K) and (4H,)
-    in_order : callable
-        Gives a contiguous array in PyTorch's row order, for either or for some columns of `weights`. Default: they are
-        in this order. Reordered is what is asked for, when it is asked for.
-
-    Members
-    -------
-    weights : array, float32, (4H, K)
-    bias : array, float32, (4H,)
+    `weights` is float32, (4H, K), `bias` (4H,). `in_order` gives a contiguous array in PyTorch's row order, for either
+    or for some columns of `weights`. Default: they are in this order. Reordered is what is asked for, when it is asked
+    for.
 
     Nothing is checked: a gradient may have overflowed, and the norm tells.
     """
@@ -283,12 +241,8 @@ def check_parameters(
 ) -> list[LayerParameters]:
     """Check that `parameters` (or velocities) are those of a network of `shape`, and give them as a list.
 
-    There is one entry for each of :attr:`NetworkShape.matrices`.
-
-    Raises
-    ------
-    ValueError
-        If the number of entries or a matrix has another size, or an entry is no :class:`LayerParameters`.
+    There is one entry for each of :attr:`NetworkShape.matrices`. Raises ``ValueError`` if the number of entries or a
+    matrix has another size, or an entry is no :class:`LayerParameters`.
     """
     parameters = list(parameters)
     if len(parameters) != len(shape.matrices):

@@ -21,12 +21,8 @@ OFF = "off"
 
 @dataclass(frozen=True)
 class SharedTokens:
-    """The distinct tokens of a batch.
-
-    Members
-    -------
-    x : array, float32, (tokens, I)      the x of each
-    numbers : array, int64, (T, B)       which of them a step has; -1 at padding
+    """The distinct tokens of a batch: `x`, float32, (tokens, I), of each, and `numbers`, int64, (T, B): which of them a
+    step has; -1 at padding.
     """
 
     x: np.ndarray
@@ -34,19 +30,9 @@ class SharedTokens:
 
     @classmethod
     def of(cls, tokens: np.ndarray, x: np.ndarray, active: np.ndarray) -> "SharedTokens":
-        """Find the distinct tokens.
+        """Find the distinct tokens of `tokens`, integers, (T, B), where `active`, bool, (T, B), is True.
 
-        Parameters
-        ----------
-        tokens : array of integers, (T, B)
-        x : array, float32, (T, B, I)
-        active : array, bool, (T, B)
-            False at padding, whose tokens are not looked at.
-
-        Raises
-        ------
-        ValueError
-            If steps of one token have different x.
+        `x` is float32, (T, B, I). Raises ``ValueError`` if steps of one token have different x.
         """
         distinct, first, inverse = np.unique(tokens[active], return_index=True, return_inverse=True)
         real = x[active]
@@ -86,10 +72,8 @@ class SharedTokens:
 def check_shared_tokens(count: int | None, inputs: DeltaInputs, architecture: Architecture = SWING) -> int | None:
     """Give how many distinct tokens are shared at most as a Python int, None for none.
 
-    Raises
-    ------
-    ValueError
-        If it is no integer above 0, or tokens are shared with delta inputs or on an architecture that skips no zeros.
+    Raises ``ValueError`` if it is no integer above 0, or tokens are shared with delta inputs or on an architecture that
+    skips no zeros.
     """
     if count is None:
         return None

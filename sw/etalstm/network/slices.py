@@ -61,15 +61,9 @@ def most_totals(slices: int, backwards: bool = False) -> int:
 
 
 def tree_total(terms: Iterable[Term], slices: int, add: Callable[[Term, Term], Term]) -> Term:
-    """Add the results of all slices.
+    """Add the results of all slices, the first slice's first, each taken when it is needed.
 
-    Parameters
-    ----------
-    terms : iterable
-        Each slice's result, the first slice's first; `slices` of them. Each is taken when it is needed.
-    slices : int
-    add : function
-        From the left and the right operand to their sum.
+    `add` gives the sum of the left and the right operand.
     """
     totals = []
     for term, count in zip(terms, additions(slices), strict=True):
@@ -94,16 +88,11 @@ def part_counts(slices: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the sequences of a batch are, when several slices at a time are worked on.
+    """Where the sequences of a batch are, when several slices at a time are worked on; `count` is one of
+    :func:`part_counts`.
 
     Every part has the same number of slices, and every slice as many places as the largest slice has sequences. The
     places behind a shorter slice's sequences are empty. A single part has the batch as it is, without empty places.
-
-    Parameters
-    ----------
-    batch, slices : int
-    count : int
-        Of parts, one of :func:`part_counts`.
     """
 
     batch: int

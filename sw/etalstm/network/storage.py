@@ -40,10 +40,7 @@ def check_threshold(name: str, value: object) -> float:
 def read_thresholds(text: str) -> float | tuple[float, ...]:
     """Read what a user writes for θ: a number, or six of them, for P_i, P_f, P_g, P_o, P_s, P_r, with commas between.
 
-    Raises
-    ------
-    ValueError
-        If it is neither. :class:`Storage` looks at the values.
+    Raises ``ValueError`` if it is neither. :class:`Storage` looks at the values.
     """
     try:
         values = tuple(float(part) for part in text.split(","))
@@ -102,11 +99,8 @@ class Storage:
         θ, for all kinds of local gradients or for P_i, P_f, P_g, P_o, P_s, P_r. An element is kept if it is neither
         zero nor |P| < θ. Layers that are dense do not use it.
 
-    Raises
-    ------
-    ValueError
-        If there is no such policy, a threshold is negative, infinite or no number, or one is above 0 and every layer is
-        dense.
+    Raises ``ValueError`` if there is no such policy, a threshold is negative, infinite or no number, or one is above 0
+    and every layer is dense.
     """
 
     policy: str | tuple[str, ...] = DENSE
@@ -114,15 +108,7 @@ class Storage:
 
     @classmethod
     def of(cls, policy: str | tuple[str, ...] | None, thresholds: float | tuple[float, ...]) -> "Storage":
-        """Make a storage of what a user gives.
-
-        Parameters
-        ----------
-        policy
-            As of the class. None: what :func:`default_policy` says.
-        thresholds
-            As of the class.
-        """
+        """Make a storage of what a user gives; without a policy it is what :func:`default_policy` says."""
         return cls(default_policy(thresholds) if policy is None else policy, thresholds)
 
     def __post_init__(self) -> None:
@@ -246,16 +232,10 @@ class Usage:
         kept: tuple[int, ...],
         words: int,
     ) -> "Usage":
-        """Count an iteration of one layer.
+        """Count an iteration of one layer of so many units, from what each of the cell's products has computed.
 
-        Parameters
-        ----------
-        units : int                        H
-        products : several ProductCounts   of each of the cell's matrix products
-        active : array, bool, (T, B)       False where a sequence has ended
-        skipped : array, bool, (T,)
-        kept : 6 int                       nonzero elements of each kind of P
-        words : int                        what was kept for the backward pass
+        `active`, bool, (T, B), is False where a sequence has ended, `skipped` is bool, (T,). `kept` has the nonzero
+        elements of each kind of P, `words` counts what was kept for the backward pass.
         """
         (steps, batch), real, products = active.shape, int(active.sum()), list(products)
         columns, rows = [p.columns for p in products], [p.gates * units for p in products]

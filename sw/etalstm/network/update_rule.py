@@ -21,12 +21,8 @@ CLIP_EPSILON = 1e-6  # PyTorch's clip_grad_norm_ adds the same
 class UpdateRule:
     """One step of SGD with momentum, as the machine takes it: four float32 scalars, subnormals flushed.
 
-    Parameters
-    ----------
-    learning_rate, momentum, weight_decay : float
-        ``g = scale*dW + weight_decay*w; v = momentum*v + g; w = w - learning_rate*v``. The bias does not decay.
-    scale : float
-        What clips the gradient, from :func:`clip_scale`.
+    ``g = scale*dW + weight_decay*w; v = momentum*v + g; w = w - learning_rate*v``. The bias does not decay. `scale` is
+    what clips the gradient, from :func:`clip_scale`.
     """
 
     learning_rate: np.float32
@@ -57,7 +53,9 @@ def check_hyperparameters(learning_rate: object, momentum: object, clip: object,
 
 
 def gradient_norm(column_norms: Sequence[np.ndarray], bias_gradients: Sequence[np.ndarray]) -> float:
-    """Give the 2-norm of the whole gradient.
+    """Give the 2-norm of the whole gradient: the square root of a float64 sum.
+
+    The sum has each layer's columns in order, then each layer's squared db in order.
 
     Parameters
     ----------
@@ -65,11 +63,6 @@ def gradient_norm(column_norms: Sequence[np.ndarray], bias_gradients: Sequence[n
         Per column k, the sum over r of ``dW[r, k]**2``, as the device added it.
     bias_gradients : one array per layer, float32, (4H,)
         db in canonical row order ``4*unit + gate``.
-
-    Returns
-    -------
-    float
-        Square root of the float64 sum: each layer's columns in order, then each layer's squared db in order.
 
     Raises
     ------
@@ -105,16 +98,9 @@ def _check_sums_of_squares(layers: Iterable[np.ndarray]) -> None:
 
 
 def contribution_norms(delta: np.ndarray, xh: np.ndarray) -> np.ndarray:
-    """Give the 2-norm of what each sequence adds to dW at each step: of the product δ ⊗ xh.
+    """Give the 2-norm of what each sequence adds to dW at each step, of the product δ ⊗ xh: float64, (T, B).
 
-    Parameters
-    ----------
-    delta : array, float32, (T, B, 4H)
-    xh : array, float32, (T, B, K)
-
-    Returns
-    -------
-    array, float64, (T, B)
+    `delta` is float32, (T, B, 4H), `xh` (T, B, K).
     """
     squares = [np.einsum("tbn,tbn->tb", array, array, dtype=np.float64) for array in (delta, xh)]
     return np.sqrt(squares[0] * squares[1])

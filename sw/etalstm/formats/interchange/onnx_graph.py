@@ -29,21 +29,14 @@ def brief(text) -> str:
 
 
 class DataFiles:
-    """The files beside a model's. Nothing outside of its folder is read, wherever a location or a link leads.
+    """The files beside the file of a `model`. Nothing outside of its folder is read, wherever a location or a link
+    leads.
 
     The folder must belong to the user. Another user who may write to the folder or to a folder above can exchange a
     folder on the way to a file after the check, and the new one is followed.
 
-    Parameters
-    ----------
-    model : Path
-        The model's file.
-
-    Members
-    -------
-    size_bytes : int
-        Size of the model's file and of all parts of files that were read. A byte counts once, however many tensors it
-        belongs to and whatever the names of its file.
+    ``size_bytes`` is the size of the model's file and of all parts of files that were read. A byte counts once, however
+    many tensors it belongs to and whatever the names of its file.
     """
 
     def __init__(self, model: Path):
@@ -54,14 +47,8 @@ class DataFiles:
         self._count(status, 0, status.st_size)
 
     def read(self, tensor, size_bytes: int) -> bytes:
-        """Read a tensor's data.
-
-        Parameters
-        ----------
-        tensor : onnx.TensorProto
-            With external data.
-        size_bytes : int
-            Size of the tensor's elements. Data of another length are refused before anything is read.
+        """Read the data, of `size_bytes`, of a tensor with external data. Data of another length are refused before
+        they are read.
 
         Raises
         ------
@@ -145,21 +132,7 @@ def name_of(node) -> str:
 
 
 class Graph:
-    """A graph of an ONNX file.
-
-    Parameters
-    ----------
-    onnx : module
-    graph : onnx.GraphProto
-    files : DataFiles
-        Where external data are.
-
-    Members
-    -------
-    nodes : list of onnx.NodeProto
-    inputs : set of str
-        Values that the graph is given.
-    """
+    """A graph of an ONNX file: its `nodes`, and the names of its `inputs`. `files` have external data."""
 
     def __init__(self, onnx, graph, files: DataFiles):
         self._onnx, self._files = onnx, files
@@ -186,22 +159,10 @@ class Graph:
         raise InterchangeError(f"{name_of(node)} has {option} {shown(value)}, expected integers")
 
     def trace(self, name: str, operators: Collection[str]) -> tuple[str, list]:
-        """Go back from a value, from the first output of a node to its first input.
+        """Go back from a value, from the first output of a node to its first input, past nodes of some `operators`.
 
-        Parameters
-        ----------
-        name : str
-        operators : collection of str
-            Of the nodes to pass. The first other node ends the trace.
-
-        Returns
-        -------
-        name of the value where the trace ends, and the nodes passed in the order of the computation
-
-        Raises
-        ------
-        InterchangeError
-            If a node has no input, or the nodes form a cycle.
+        The first other node ends the trace. Gives the name of the value where the trace ends, and the nodes passed in
+        the order of the computation. :class:`InterchangeError` if a node has no input, or the nodes form a cycle.
         """
         passed: list = []
         while len(passed) <= len(self.nodes):
@@ -217,10 +178,7 @@ class Graph:
     def constant(self, name: str | None) -> np.ndarray | None:
         """Give a value that the file stores, None for every other; of a ConstantOfShape its one element.
 
-        Raises
-        ------
-        InterchangeError
-            If the data are damaged.
+        :class:`InterchangeError` if the data are damaged.
         """
         if name is None:
             return None

@@ -23,14 +23,7 @@ FROM_ONNX = tuple(TO_ONNX.index(gate) for gate in range(len(TO_ONNX)))
 def read_onnx(path: Path) -> LstmState:
     """Read the LSTM nodes of a file as one stack of layers; all other nodes are left out.
 
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    LstmState
-        A node's biases become ``bias_ih`` and ``bias_hh``.
+    A node's biases become ``bias_ih`` and ``bias_hh``.
 
     Raises
     ------
@@ -39,12 +32,9 @@ def read_onnx(path: Path) -> LstmState:
         clip, coupled gates, other activations, a projection, the reverse direction alone, initial states that are
         neither zero nor an input of the graph, weights that the graph computes; if its data are damaged, or lie
         outside the model's folder; if the layers take more than :data:`SHARING` times the bytes of the files; or if the
-        nodes are no stack, see :func:`etalstm.formats.interchange.onnx_read.check_stack`. The message names file and
-        node.
-    OSError
-        If the model's file cannot be read.
-    MemoryError
-        If the model does not fit into memory.
+        nodes are no stack, see :func:`check_stack`. The message names file and node.
+    OSError, MemoryError
+        If the model's file cannot be read, or does not fit into memory.
     """
     onnx = load_onnx()
     try:
@@ -152,21 +142,11 @@ STEPS_FIRST, BATCH_FIRST = range(2)  # the attribute layout
 
 
 def check_stack(graph: Graph, nodes: list) -> None:
-    """Check that each LSTM node reads all that the one before gives, and reads it in the same order.
+    """Check that each LSTM node, in the graph's order, reads all that the one before gives, and reads it in the same
+    order.
 
     Both of PyTorch's exporters lay the directions side by side: with Squeeze for one of them, or with Transpose and
-    Reshape.
-
-    Parameters
-    ----------
-    graph : Graph
-    nodes : list of onnx.NodeProto
-        LSTM nodes in the graph's order.
-
-    Raises
-    ------
-    InterchangeError
-        If a node reads something else; the message names the node and what it reads.
+    Reshape. Where a node reads something else, the :class:`InterchangeError` names the node and what it reads.
     """
     for before, node in pairwise(nodes):
         end, passed = graph.trace(_input(node, 0), BETWEEN)
@@ -186,10 +166,7 @@ def check_stack(graph: Graph, nodes: list) -> None:
 def check_state(graph: Graph, node, position: int, state: str) -> None:
     """Check that an initial state of an LSTM node is zero or an input of the graph.
 
-    Raises
-    ------
-    InterchangeError
-        If it is not zero, or computed by an operator that is not known here; the message names it.
+    Where it is not zero, or computed by an operator that is not known here, the :class:`InterchangeError` names it.
     """
     end, _ = graph.trace(_input(node, position), BEFORE_STATE)
     values = graph.constant(end)

@@ -64,17 +64,9 @@ class _Graph:
 
 
 def write_onnx(path: Path, network: Network, opset: int = OPSETS.start) -> None:
-    """Write a network as an ONNX file.
+    """Write a network as an ONNX file of an opset from 17 to 20; the file is replaced only by a whole one.
 
     Inputs are ``tokens`` or ``x``, and ``lengths``, (B,), int32: the steps of each sequence. Steps and batch are free.
-
-    Parameters
-    ----------
-    path : Path
-        Replaced only by a whole file.
-    network : Network
-    opset : int
-        17 to 20.
 
     Raises
     ------

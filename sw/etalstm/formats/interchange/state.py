@@ -15,11 +15,7 @@ SUFFIXES = ("", "_reverse")  # of the names of a layer's directions
 class Direction:
     """One direction of one layer; rows ``gate*H + unit``, gates i, f, g, o.
 
-    Members
-    -------
-    weight_ih : array, float32, (4H, I)
-    weight_hh : array, float32, (4H, H)
-    bias_ih, bias_hh : arrays, float32, (4H,)
+    All are float32: weight_ih (4H, I), weight_hh (4H, H), bias_ih and bias_hh (4H,).
     """
 
     weight_ih: np.ndarray
@@ -43,17 +39,10 @@ NAMES = tuple(Direction.__dataclass_fields__)
 
 @dataclass(frozen=True)
 class LstmState:
-    """A stack of LSTM layers of one size, all with one direction or all with two.
+    """A stack of LSTM layers of one size, by layer, all with one direction or all with two, the forward direction
+    first.
 
-    Parameters
-    ----------
-    layers : tuple of tuples of Direction
-        By layer; the forward direction first.
-
-    Raises
-    ------
-    InterchangeError
-        If the sizes do not go together; the message names the parameter, its shape and the one expected.
+    If the sizes do not go together, the :class:`InterchangeError` names the parameter, its shape and the one expected.
     """
 
     layers: tuple[tuple[Direction, ...], ...]
@@ -88,10 +77,7 @@ class LstmState:
     def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "LstmState":
         """Read a state dict, as ``torch.nn.LSTM`` has it; absent biases are zeros.
 
-        Raises
-        ------
-        InterchangeError
-            If a parameter is missing, unknown, not of float32, not finite, or of a wrong shape.
+        :class:`InterchangeError` if a parameter is missing, unknown, not of float32, not finite, or of a wrong shape.
         """
         left = dict(arrays)
         layers: list[tuple[Direction, ...]] = []
@@ -125,12 +111,8 @@ class LstmState:
         }
 
     def to_layers(self) -> list[LayerParameters]:
-        """Give the layers as a session loads them; both biases are added.
-
-        Raises
-        ------
-        InterchangeError
-            If the layers are bidirectional.
+        """Give the layers as a session loads them, both biases added; :class:`InterchangeError` if they are
+        bidirectional.
         """
         if self.directions > 1:
             raise InterchangeError("the layers are bidirectional; a session has layers of one direction")

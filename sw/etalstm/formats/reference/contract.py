@@ -15,16 +15,8 @@ from etalstm_hw.contract import FIELDS, HEADER, Counter, Opcode, Register
 
 
 class Comments:
-    """The comments of a Python source. A comment belongs to what begins its line, or the line below it.
-
-    Parameters
-    ----------
-    source : str
-
-    Members
-    -------
-    tree : ast.Module
-        The source's syntax tree.
+    """The comments of a Python source, whose syntax tree is `tree`. A comment belongs to what begins its line, or the
+    line below it.
     """
 
     def __init__(self, source: str):
@@ -73,10 +65,7 @@ class Comments:
     def keys(self, node: ast.expr) -> dict[str, tuple[str, ast.expr]]:
         """Give text and value of each key of a dict's source, as it is written; ``**other`` is a key of that name.
 
-        Raises
-        ------
-        TypeError
-            If the source is no dict's.
+        Raises ``TypeError`` if the source is no dict's.
         """
         if not isinstance(node, ast.Dict):
             raise TypeError(f"{ast.unparse(node)} is no dict")
@@ -91,7 +80,7 @@ class Comments:
 
 
 def describe() -> dict:
-    """Describe the contract.
+    """Describe the contract as plain values, equal for equal contracts.
 
     Returns
     -------
@@ -99,7 +88,7 @@ def describe() -> dict:
         ``constants``: name, value, text of each. ``lists``: name, values, text. ``enums``: name, text, members (name,
         value, text). ``registers``: name, offset, kept (whether a write is kept and read back), text. ``counters``:
         name, offset of the low half, how many, text. ``instructions``: name, opcode, engine, text, fields (name,
-        offset, width in bits, text), without those of ``header``. Plain values, equal for equal contracts.
+        offset, width in bits, text), without those of ``header``.
     """
     comments = Comments.of(contract.PARTS)
     enums = {

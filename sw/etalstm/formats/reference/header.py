@@ -52,15 +52,7 @@ static inline void etalstm_seal(etalstm_instruction *instruction, uint32_t numbe
 
 
 def header(described: dict, command: str) -> str:
-    """Write the header.
-
-    Parameters
-    ----------
-    described : dict
-        See :func:`etalstm.formats.reference.contract.describe`.
-    command : str
-        What writes it, to be named in it.
-    """
+    """Write the header from what :func:`~etalstm.formats.reference.contract.describe` gives; it names the `command`."""
     lines = [_TOP.format(command=command)]
     lines += _defines("Constants", [(entry["name"], entry["value"], entry["text"]) for entry in described["constants"]])
     lines += _defines("Registers", [(f"REG_{e['name']}", e["offset"], e["text"]) for e in described["registers"]])

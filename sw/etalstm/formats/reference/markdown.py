@@ -5,15 +5,7 @@ from collections.abc import Iterable
 
 
 def markdown(described: dict, command: str) -> str:
-    """Write the page.
-
-    Parameters
-    ----------
-    described : dict
-        See :func:`etalstm.formats.reference.contract.describe`.
-    command : str
-        What writes it, to be named in it.
-    """
+    """Write the page from what :func:`~etalstm.formats.reference.contract.describe` gives; it names the `command`."""
     return "\n".join(
         [
             "# Registers and programs",

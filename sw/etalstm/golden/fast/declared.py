@@ -23,13 +23,7 @@ ZERO = np.float32(0)
 
 @dataclass(frozen=True)
 class DeclaredPass(LayerPass):
-    """One layer's forward pass.
-
-    Members
-    -------
-    outputs : dict from name to array, float32, (T, B, H)
-        What earlier stages have broadcast; :class:`LayerPass` has the rest.
-    """
+    """One layer's forward pass; `outputs` are what earlier stages have broadcast, by name, float32, (T, B, H)."""
 
     outputs: dict[str, np.ndarray]
 
@@ -60,14 +54,7 @@ class ProductGradients:
 
 @dataclass(frozen=True)
 class DeclaredBackward:
-    """One layer's backward pass.
-
-    Members
-    -------
-    dx : array, float32, (T, B, I)
-    dh0, dc0 : arrays, float32, (B, H)
-    products : tuple of ProductGradients
-    """
+    """One layer's backward pass: dx, float32, (T, B, I), dh0 and dc0, (B, H), and the gradients of each product."""
 
     dx: np.ndarray
     dh0: np.ndarray

@@ -33,14 +33,8 @@ class Sender(NamedTuple):
 def send(values, real, t, sender, broadcast, begin, end):
     """Broadcast some sequences' values of step t; fills in what they were sent as.
 
-    Parameters
-    ----------
-    values : array, float32, (B, N)
-    real : array, bool, (B,)             False where values are padding, of which only a refresh step sends anything
-    t : int
-    sender : Sender
-    broadcast : array, float32, (B, N)   gets the values at a refresh step, else by how much they moved
-    begin, end : int
+    `values` are float32, (B, N). `real`, bool, (B,), is False where they are padding, of which only a refresh step
+    sends anything. `broadcast`, (B, N), gets the values at a refresh step, else by how much they moved.
     """
     for b in range(begin, end):
         now = sender.sent[t, b]
@@ -63,18 +57,7 @@ def _send_steps(x, active, sender, broadcast, begin, end):
 
 
 def send_inputs(x, active, delta_inputs):
-    """Broadcast the x of all steps.
-
-    Parameters
-    ----------
-    x : array, float32, (T, B, I)
-    active : array, bool, (T, B)
-    delta_inputs : LayerInputs
-
-    Returns
-    -------
-    broadcast, sent : arrays, float32, (T, B, I)
-    """
+    """Broadcast the x of all steps; gives what was broadcast, and what x was last sent as: float32, (T, B, I)."""
     if delta_inputs.off:
         return x, x
     x = np.ascontiguousarray(x)
@@ -87,9 +70,7 @@ def send_inputs(x, active, delta_inputs):
 def x_starts(bias, active, delta_inputs):
     """Give where the sums of the real steps start: from the bias at refresh steps, elsewhere from their first term.
 
-    Returns
-    -------
-    array, float32, (real steps of all sequences, 4H)
+    The result is float32, (real steps of all sequences, 4H).
     """
     if delta_inputs.off:
         return np.broadcast_to(bias, (int(np.count_nonzero(active)), bias.size))
@@ -107,7 +88,6 @@ def add_before(sums, numbers, x_moved, broadcast, begin, end):
     numbers : array, int64, (2, B)           where in `sums` the step before is, and the step; below 0: padding
     x_moved : array, bool, (N,)              False where nothing of x was broadcast
     broadcast : array, float32, (B, H)       what was broadcast of h
-    begin, end : int
     """
     for b in range(begin, end):
         if numbers[1, b] < 0:
@@ -127,10 +107,7 @@ def collect(sums, rows, t, sender, collected, begin, end):
     ----------
     sums : array, float32, (rows, N or more)
     rows : array, int64, (B,)              which row of `sums` is that of a sequence; below 0: padding, its sums are 0
-    t : int
-    sender : Sender
     collected : array, float32, (B, N)     the gradients that wait for the step at which their element was sent
-    begin, end : int
     """
     for b in range(begin, end):
         now, before = sender.sent[t, b], sender.sent[t - 1, b]  # no step before the first matters: all is sent there

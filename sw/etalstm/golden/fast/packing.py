@@ -27,9 +27,8 @@ class Matrix(NamedTuple):
 
     Members
     -------
-    panels : array, float32, (panels, terms, WIDTH)      the columns, +0 beyond the last
-    sizes : array, float64, (panels, blocks of terms, 2)
-        Smallest and largest magnitude, see :func:`magnitudes`.
+    panels : array, float32, (panels, terms, WIDTH)    the columns, +0 beyond the last
+    sizes : array, float64, (panels, blocks of terms, 2)    smallest and largest magnitude, see :func:`magnitudes`
     """
 
     panels: np.ndarray
@@ -38,21 +37,13 @@ class Matrix(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def survey(array, first, stop, nonzero, least):
-    """Look at the numbers in some columns of a matrix.
+    """Look at the numbers in the columns from `first` to `stop` of a float32 matrix in C order.
 
-    Parameters
-    ----------
-    array : array, float32, 2 dimensions, C order
-    first, stop : int                           the columns
-    nonzero : array, uint32, (rows,)            gets how many numbers of each row are not zero
-    least : array, float32, (rows,)             gets the smallest magnitude of each row that is not zero; inf if there
-                                                is none
+    `nonzero`, uint32, (rows,), gets how many numbers of each row are not zero. `least`, float32, (rows,), gets the
+    smallest magnitude of each row that is not zero; inf if there is none.
 
-    Returns
-    -------
-    low, high : float64
-        The smallest magnitude that is not zero, and the largest one. Where all are zero: inf and 0. Where one is an
-        infinity or a NaN: 0 and inf.
+    Gives the smallest magnitude that is not zero, and the largest one. Where all are zero: inf and 0. Where one is an
+    infinity or a NaN: 0 and inf.
     """
     bits = array.view(np.uint32)
     lowest, high = NO_NUMBER, np.uint32(0)
@@ -168,12 +159,6 @@ def matrix_of(array) -> Matrix:
 
 
 def matrix_of_rows(left, right, rows) -> Matrix:
-    """Lay some rows of two matrices side by side in panels.
-
-    Parameters
-    ----------
-    left, right : arrays, float32, (N, columns of it), C order
-    rows : array, int64, (terms,)      the row of each term
-    """
+    """Lay some rows of two matrices, float32 in C order, side by side in panels; `rows` has the row of each term."""
     columns = left.shape[1] + right.shape[1]
     return _matrix(len(rows), columns, lambda *piece: _lay_rows(left, right, rows, *piece))

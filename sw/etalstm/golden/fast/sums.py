@@ -4,6 +4,8 @@ Threads share out independent sums only; no sum is ever reordered, no multiply f
 times the arithmetic. So the magnitudes of each block's operands are looked at first (:func:`kind_of`). Where no product
 and no partial sum can be subnormal, nothing is flushed. Where some can, each tile of the block is looked at by itself.
 Where one can be infinite or no number, rows go one by one.
+
+The element-wise sums are here, too: the bias gradient, the columns' norms, the gradients of two slices.
 """
 
 from typing import NamedTuple
@@ -32,11 +34,8 @@ PLAIN, FINITE, ANY = range(3)
 def kind_of(terms, matrix, scalars, start):
     """Tell what sums of `terms` products can come to: PLAIN, FINITE or ANY.
 
-    Parameters
-    ----------
-    terms : int
-    matrix, scalars : tuples of float       the smallest magnitude that is not zero, and the largest one
-    start : float                           the largest magnitude of what the products are added to
+    `matrix` and `scalars` have the smallest magnitude that is not zero, and the largest one, `start` has the largest
+    magnitude of what the products are added to.
     """
     if matrix[1] == np.inf or scalars[1] == np.inf or start == np.inf:
         return ANY
@@ -56,8 +55,7 @@ class Block(NamedTuple):
     first, stop : int                       the block has the terms from `first` to `stop`
     nonzero : array, uint32, (rows,)        how many of the block's scalars are not zero
     least : array, float32, (rows,)         the smallest magnitude among these
-    least_of_panel : array, float64, (panels,)
-        The same of the block's terms.
+    least_of_panel : array, float64, (panels,)    the same of the block's terms
     """
 
     total: np.ndarray
@@ -73,11 +71,7 @@ class Block(NamedTuple):
 class Tile(NamedTuple):
     """Rows of a block that are added to together: ``chosen[at : at + rows]``.
 
-    Members
-    -------
-    at, rows : int
-    begin, end : int        the terms are ``picks[begin:end]``
-    mixed : bool            whether any of the rows has a zero scalar at one of the terms
+    The terms are ``picks[begin:end]``. `mixed` tells whether any of the rows has a zero scalar at one of them.
     """
 
     at: int
@@ -251,12 +245,7 @@ def _accumulate_chunk(total, matrix, scalars):
 def accumulate(total, matrix, scalars, begin, end):
     """Add ``matrix[s, :] * scalars[n, s]`` to ``total[n, :]``, s ascending, zero scalars skipped, for n in a range.
 
-    Parameters
-    ----------
-    total : array, float32, (N, panels, WIDTH), C order
-    matrix : Matrix
-    scalars : array, float32, (N, terms), C order
-    begin, end : int
+    `total` is float32, (N, panels, WIDTH), `scalars` float32, (N, terms), both in C order.
     """
     for first in range(begin, end, CHUNK):
         last = min(first + CHUNK, end)
@@ -321,9 +310,7 @@ def gradient_sums(x, h, rows, delta, order):
     delta : array, float32, (N of the real steps, 4H), C order
     order : array, int64, (terms,)      the row of δ of each term
 
-    Returns
-    -------
-    array, float32, (4H, I + H): a sum starts from its first term, δ of zero are skipped
+    Returns float32, (4H, I + H): a sum starts from its first term, δ of zero are skipped.
     """
     matrix = matrix_of_rows(x, h, rows)
     total = np.empty((delta.shape[1], len(matrix.panels), WIDTH), np.float32)

@@ -1,4 +1,4 @@
-"""The STORE engine and its logs of compressed streams: see etalstm_hw.dma.store, log, vectors, scatter and transpose."""
+"""The STORE engine and its logs of streams: see etalstm_hw.dma.store, log, vectors, scatter and transpose."""
 
 from etalstm.model.machine.axi import data_room, give_data, give_writes, step_writer, takes_writes
 from etalstm.model.machine.codec import begin_compression, step_compressor

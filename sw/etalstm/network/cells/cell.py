@@ -156,24 +156,15 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """A recurrent cell.
+    """A recurrent cell: its stages in the order of the forward pass. The output of the last is the cell's.
+
+    `state` is what passes from step to step element by element. Only the last stage has it.
 
     Lanes that hold no unit have very negative sums. From a state of 0 these must give outputs, a state and local
     gradients of 0. So every term has a factor that is the sigmoid of a sum, or its ReLU.
 
-    Parameters
-    ----------
-    name : str
-    stages : tuple of Stage
-        In the order of the forward pass. The output of the last is the cell's.
-    state : str
-        What passes from step to step element by element. Only the last stage has it.
-
-    Raises
-    ------
-    ValueError
-        If the declaration does not hold together: a vector that is read before it is written, that has no place or has
-        lost it to another, a result that is missing, an operand that nothing gives or two stages take.
+    Raises ``ValueError`` if the declaration does not hold together: a vector that is read before it is written, that
+    has no place or has lost it to another, a result that is missing, an operand that nothing gives or two stages take.
     """
 
     name: str

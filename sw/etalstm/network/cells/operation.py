@@ -23,15 +23,8 @@ _EQUATION = re.compile(
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation on every element of one or two vectors; the result is rounded once.
-
-    Members
-    -------
-    op : VectorOp
-    d : str
-        Name of the result.
-    operands : tuple of str
-        Names of vectors, or ``CONSTANTS``.
+    """One operation on every element of one or two vectors, by name or from ``CONSTANTS``; the result `d` is rounded
+    once.
 
     ``SELECT`` and ``ADD_POSITIVE`` leave some elements out. These are +0.
     """
@@ -45,12 +38,7 @@ def equations(text: str) -> tuple[Operation, ...]:
     """Read operations, one on each line.
 
     They are ``d = a * b`` (or +, -), ``d = sigmoid(a)``, ``d = tanh(a)``, ``d = relu(a)``, and ``d = b where a``: b
-    where a is not 0, else +0.
-
-    Raises
-    ------
-    ValueError
-        If a line is no such equation; the message gives the line.
+    where a is not 0, else +0. The ``ValueError`` gives the line that is no such equation.
     """
     return tuple(_equation(line.strip()) for line in text.splitlines() if line.strip())
 
