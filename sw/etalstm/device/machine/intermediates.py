@@ -94,7 +94,7 @@ class Intermediates:
         return up_to(held.segment, self._skipped.shape[1])
 
     def read(self, held: Held) -> list[bytes]:
-        """Read a segment's intermediates: all streams of all channels, sealed; ``StreamError`` if an index is damaged."""
+        """Read a segment's streams of all channels, and seal them; ``StreamError`` if an index is damaged."""
         streams = list(self.streams(held))
         extents = self._extents(held, streams)
         words = self._read_region(held, int((extents[:, :, START] + extents[:, :, BEATS]).max(initial=0)))
