@@ -39,7 +39,7 @@ def test_says_where_a_program_is_refused(monkeypatch, capsys):
 
 
 def test_a_long_program_is_not_looked_at_to_its_end(monkeypatch, capsys):
-    monkeypatch.setattr("etalstm.cli.plan_check.MOST_STEPS", 5)
+    monkeypatch.setattr("etalstm.cli.plan.MOST_STEPS", 5)
     assert run(COMMON) == 1
     lines = capsys.readouterr().out.splitlines()
     place = lines.index("forward: after 5 instructions: not known")

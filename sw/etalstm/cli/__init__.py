@@ -5,6 +5,7 @@ name; its module is imported when it runs. ``options`` declares what several com
 ``application`` put the tree together, ``renamed`` has the names of earlier releases.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 SIGNAL_EXIT = 128  # and the signal's number: what shells say of a process that a signal has ended
@@ -16,7 +17,7 @@ class Group:
 
     Members
     -------
-    commands : dict
+    commands : mapping
         By name: the module of a command's function, or a group.
     help : str
         Of a group without a module.
@@ -24,7 +25,7 @@ class Group:
         Of the function that the group's name alone runs; none if empty.
     """
 
-    commands: dict[str, "str | Group"]
+    commands: Mapping[str, "str | Group"]
     help: str = ""
     module: str = ""
 
@@ -69,7 +70,7 @@ STUDY = {
 }
 TRANSLATE = dict.fromkeys(("train", "run", "evaluate"), "research.translate")
 PROFILE = dict.fromkeys(("latency", "draw"), "research.profile")
-RESEARCH = {
+RESEARCH: dict[str, str | Group] = {
     "paper": "research.paper",
     "study": Group(STUDY, "Train many times and compare."),
     "compress": "research.compress",
@@ -79,12 +80,12 @@ RESEARCH = {
     "layout": "research.layout",
     "attention": "research.attention",
 }
-COMMANDS = {
+COMMANDS: dict[str, str | Group] = {
     "train": "train",
     **dict.fromkeys(("evaluate", "predict", "generate", "export"), "using"),
     "plot": "plot",
     "launch": "launch",
-    "plan": Group({"check": "plan_check"}, module="plan"),
+    "plan": Group({"check": "plan"}, module="plan"),
     "model": Group({"check": "model_check", "trace": "model_trace"}, module="model"),
     "hw": Group(HW, "Make the machine: Verilog, bitstream, what it costs, and a test of one that is there."),
     "verify": Group(VERIFY, "Compare devices bit for bit, prove arithmetic, and inject faults."),

@@ -11,19 +11,19 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from etalstm.cli import SIGNAL_EXIT, TREE
 from etalstm.cli.catalogue import PROGRAM, unknown_option
-from etalstm.cli.parser import ANY_WIDTH, CommandGroup, load_group, show_help_unless_invoked
+from etalstm.cli.parser import ANY_WIDTH, CommandGroup, help_unless_invoked, load_group
 from etalstm.cli.renamed import NEW_NAMES, renamed
 from etalstm.errors import EtaLstmError
 from etalstm.host.mpi.process import as_rank
 from etalstm.host.mpi.world import World
 
-USAGE_ERROR = typer.BadParameter.__base__  # of the parser inside typer, whose module differs between its versions
+USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]  # of the parser inside typer, whose module differs by version
 BAD_INPUT, INTERRUPTED = 2, 130
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 DEBUG = "--debug"
@@ -111,12 +111,12 @@ def _main(
     if version:
         print(f"eta-lstm {importlib.metadata.version('etalstm')}")
         raise typer.Exit
-    show_help_unless_invoked(context)
+    help_unless_invoked(context)
 
 
-def _explained(error: Exception, arguments: Sequence[str]) -> str:
+def _explained(error: Any, arguments: Sequence[str]) -> str:
     """Give a usage error's message: the value that the named option was given, or what a wrong name may mean."""
-    context, message = getattr(error, "ctx", None), error.format_message()
+    context, message = error.ctx, error.format_message()
     if option := getattr(error, "option_name", None):
         own = [name for parameter in context.command.get_params(context) for name in parameter.opts]
         return message if option in own else unknown_option(option, context.command_path, own)

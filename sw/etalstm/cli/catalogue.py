@@ -16,10 +16,10 @@ MOST_NAMED = 3  # commands that have an option
 
 def summary(name: str, entry: str | Group) -> str:
     """Give the first sentence of a command's help. It is read from the source: nothing is imported."""
-    text = entry.help if isinstance(entry, Group) and entry.help else None
-    if text is None:
+    text = entry.help if isinstance(entry, Group) else ""
+    if not text:
         function = function_of(entry.module if isinstance(entry, Group) else entry, name)
-        text = " ".join(ast.get_docstring(function).partition("\n\n")[0].split())
+        text = " ".join((ast.get_docstring(function) or "").partition("\n\n")[0].split())
     return text.partition(". ")[0].removesuffix(".")
 
 
@@ -69,38 +69,48 @@ def _commands(group: Group, path: str) -> Iterator[tuple[str, tuple[str, str]]]:
 
 def _options(module: str, name: str) -> set[str]:
     """Read the options of a command from its source: those that it names, else those that its parameters give."""
-    declared = {node.targets[0].id: node.value for node in _declarations(module)}
-    function, found = function_of(module, name), set()
-    for decorator in function.decorator_list:  # with_settings(Settings, ...)
-        found |= _settings(module, decorator.args[0].id)
+    declared, found = _declarations(module), set()
+    function = function_of(module, name)
+    for decorator in function.decorator_list:
+        match decorator:  # with_settings(Settings, ...)
+            case ast.Call(args=[ast.Name(id=kind), *_]):
+                found |= _settings(module, kind)
     for parameter in function.args.args:
         annotation = parameter.annotation
         if isinstance(annotation, ast.Name):
             annotation = declared.get(annotation.id, annotation)
-        constants = [node.value for node in ast.walk(annotation) if isinstance(node, ast.Constant)]
-        named = {text for text in constants if isinstance(text, str) and text.startswith("-") and " " not in text}
+        texts = set(_texts(annotation)) if annotation else set()
+        named = {text for text in texts if text.startswith("-") and " " not in text}
         found |= named or {f"--{parameter.arg.replace('_', '-')}"}
     return found
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    for constant in ast.walk(node):
+        if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
+            yield constant.value
 
 
 def _settings(module: str, kind: str) -> set[str]:
     """Read the options that a dataclass of settings declares."""
     imports = (node for node in _source(f"{HERE}.{module}") if isinstance(node, ast.ImportFrom))
-    place = next(node.module for node in imports if kind in [alias.name for alias in node.names])
+    place = next(node.module or "" for node in imports if kind in [alias.name for alias in node.names])
     body = next(node.body for node in _source(place) if isinstance(node, ast.ClassDef) and node.name == kind)
     found = set()
-    for field in (node for node in body if isinstance(node, ast.AnnAssign)):
-        keywords = {node.arg: node.value for node in ast.walk(field.annotation) if isinstance(node, ast.keyword)}
-        named = keywords.get("option")
-        found.add(named.value if isinstance(named, ast.Constant) else f"--{field.target.id.replace('_', '-')}")
+    for field in body:
+        match field:
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):
+                keywords = {node.arg: node.value for node in ast.walk(annotation) if isinstance(node, ast.keyword)}
+                named = keywords.get("option")
+                found.add(str(named.value) if isinstance(named, ast.Constant) else f"--{name.replace('_', '-')}")
     return found
 
 
-def _declarations(module: str) -> Iterator[ast.Assign]:
+def _declarations(module: str) -> dict[str, ast.expr]:
     """Give the options that a module may use by name: its own, and those of the modules that share theirs."""
-    for source in (*SHARING, module):
-        yield from (
-            node
-            for node in _source(f"{HERE}.{source}")
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-        )
+    found = {}
+    for node in (node for source in (*SHARING, module) for node in _source(f"{HERE}.{source}")):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name), *_], value=value):
+                found[name] = value
+    return found

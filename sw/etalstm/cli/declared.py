@@ -2,11 +2,12 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Context
 
-from etalstm.cli.options import given, option
+from etalstm.cli.options import option
+from etalstm.cli.parser import given
 from etalstm.train.declared import Declared, declared
 
 
@@ -26,7 +27,8 @@ def with_settings(kind: type, panels: Sequence[str]) -> Callable[[Callable], Cal
         signature = inspect.signature(function)
         own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
         settings = sorted(declared(kind).values(), key=lambda one: panels.index(one.setting.panel))
-        function.__signature__ = signature.replace(parameters=[*own, *map(_parameter, settings)])
+        written = signature.replace(parameters=[*own, *map(_parameter, settings)])
+        setattr(function, "__signature__", written)  # noqa: B010 - callables in general have no such attribute
         return function
 
     return decorate
@@ -43,11 +45,12 @@ def _value(one: Declared, typed):
 
 
 def _parameter(one: Declared) -> inspect.Parameter:
-    setting, kind = one.setting, one.setting.typed or one.kind
+    setting = one.setting
+    kind: Any = setting.typed or one.kind
     default = one.default if setting.shown is None else setting.shown
     if setting.depends:
         default = None
     if default is None and not (one.is_optional and setting.typed is None):
         kind = kind | None
-    annotation = Annotated[kind, option(setting.help, setting.panel, one.option)]
+    annotation: Any = Annotated[kind, option(setting.help, setting.panel, one.option)]
     return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -1,9 +1,8 @@
 """Opens the devices that a command names."""
 
-import sys
-
+from etalstm.cli.output import say
 from etalstm.device import DEVICES, Device, open_device
-from etalstm.device.machine.hardware import is_simulation
+from etalstm.device.machine.hardware import HardwareDevice, is_hardware, is_simulation, open_hardware
 from etalstm.device.ranks.device import RanksDevice
 from etalstm.device.ranks.pipeline import PipelineDevice
 from etalstm.device.ranks.team import LOCAL_RANK, find_team
@@ -22,11 +21,21 @@ def open_named(name: str, preset: str, **simulation) -> Device:
     DeviceError
         If the device cannot be built or opened on this machine, or mpiexec has started several processes.
     """
+    if is_hardware(name):
+        return open_machine(preset, name, **simulation)
+    _refuse_team()
+    return open_device(name, preset)
+
+
+def open_machine(preset: str, name: str = "sim", **simulation) -> HardwareDevice:
+    """Open a device that has hardware, as :func:`open_named` does."""
+    _refuse_team()
+    return open_hardware(name, preset, **({"log": say, **simulation} if is_simulation(name) else {}))
+
+
+def _refuse_team() -> None:
     if find_team():
         raise DeviceError("only train works on several processes: start this command without mpiexec")
-    if not is_simulation(name):
-        return open_device(name, preset)
-    return open_device(name, preset, log=_announce, **simulation)
 
 
 def open_on_ranks(name: str, preset: str, pipeline: int = 1) -> Device:
@@ -42,7 +51,7 @@ def open_on_ranks(name: str, preset: str, pipeline: int = 1) -> Device:
     """
     team = find_team()
     if team:
-        arguments = team, open_device, name, preset, {"log": _announce} if is_simulation(name) else {}
+        arguments = team, open_device, name, preset, {"log": say} if is_simulation(name) else {}
         return RanksDevice(*arguments) if pipeline == 1 else PipelineDevice(*arguments, depth=pipeline)
     if pipeline > 1:
         raise ValueError(
@@ -51,7 +60,3 @@ def open_on_ranks(name: str, preset: str, pipeline: int = 1) -> Device:
     if name.endswith(LOCAL_RANK):
         raise ValueError(f"device {name} is for several processes: start them with eta-lstm launch, or mpiexec")
     return open_named(name, preset)
-
-
-def _announce(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

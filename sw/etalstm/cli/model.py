@@ -1,12 +1,12 @@
 """``eta-lstm model``: how many cycles an iteration takes on a machine, without a machine."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import repeat, starmap
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from typer import Context, Option
 
@@ -21,6 +21,7 @@ from etalstm.cli.options import (
     Steps,
     Units,
     WeightFormat,
+    read_slices,
     refuse,
 )
 from etalstm.host.processors import count_processors
@@ -30,11 +31,22 @@ from etalstm.model.measured import Shares, measure_all, read_kept, sending
 from etalstm.network.architecture import SWING
 from etalstm.network.benchmarks import STORAGE, named
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import ARCHITECTURE_HELP, FLOAT32, SLICES_HELP, Execution, slices_or_auto
+from etalstm.network.execution import ARCHITECTURE_HELP, FLOAT32, SLICES_HELP, Execution
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
 from etalstm.train.measured import measure_run
 from etalstm_hw.config import preset as named_preset
+
+
+class Modelled(NamedTuple):
+    """An iteration to model, and the share of a V100 that it uses, where that is known."""
+
+    name: str
+    network: NetworkShape
+    batch: int
+    steps: int
+    v100_utilization: float | None = None
+
 
 DENSITIES = ("density", "local_density", "input_density")
 
@@ -85,36 +97,39 @@ def model(
         network = NetworkShape(hidden if inputs is None else inputs, hidden, layers, cell)
         if boards > 1:
             network.require_lstm("--boards")
-        shapes = [(f"{network.input_size}-{hidden}-{batch}", network, batch, steps, None)]
+        shapes = [Modelled(f"{network.input_size}-{hidden}-{batch}", network, batch, steps)]
     else:
-        shapes = [(one.name, one.network, one.batch, one.steps, one.v100_utilization) for one in named(benchmark)]
-    wanted, masked = slices_or_auto(slices), False
-    choose_slices, shares = wanted == AUTO, Shares(density, local_density, input_density, read_kept(kept_cells))
+        shapes = [
+            Modelled(one.name, one.network, one.batch, one.steps, one.v100_utilization) for one in named(benchmark)
+        ]
+    masked, shares = False, Shares(density, local_density, input_density, read_kept(kept_cells))
+    number, choose_slices = read_slices(slices)
     execution = Execution.read(
-        storage=storage, slices=1 if choose_slices else wanted, weight_format=weight_format,
+        storage=storage, slices=number, weight_format=weight_format,
         shared_tokens=shared_tokens, architecture=architecture,
     )  # fmt: skip
     if weights is not None:
         run = measure_run(weights, data)
-        shapes = [(run.name, run.shape.network, run.shape.batch, run.shape.steps, None)]
+        shapes = [Modelled(run.name, run.shape.network, run.shape.batch, run.shape.steps)]
         masked, shares, refresh = run.shape.masked, run.shares, run.shape.execution.delta_inputs.refresh
         execution = replace(execution, weight_format=run.shape.execution.weight_format)
     if execution.architecture.skips:
         execution = replace(execution, delta_inputs=sending(shares.inputs, refresh))
-    sizes = [tuple(size) for _, *size, _ in shapes]
+    sizes = [(one.network, one.batch, one.steps) for one in shapes]
     measure = partial(
         measure_all, processors=count_processors(), config=config, execution=execution, shares=shares,
         choose_slices=choose_slices, masked=masked, forward=forward,
     )  # fmt: skip
+    shared: Iterable[dict | None] = repeat(None, len(sizes))
     if boards == 1:
-        measured, shared = measure(sizes), repeat(None, len(sizes))
+        measured = measure(sizes)
     else:
         alike = len(shares.kept_cells) == 1 and choose_slices and execution.shared_tokens is None
         across = Across(boards, links, config, sizes, measure, pipelines=alike)
         measured, shared = (starmap(of, sizes) for of in (across.alone, across.shared))
-    for (name, *_, of_v100), found, of_boards in zip(shapes, measured, shared, strict=True):
-        found = {"benchmark": name} | found
-        found |= {} if of_v100 is None else {"v100_utilization": of_v100}
+    for one, found, of_boards in zip(shapes, measured, shared, strict=True):
+        found = {"benchmark": one.name} | found
+        found |= {} if one.v100_utilization is None else {"v100_utilization": one.v100_utilization}
         found |= {} if of_boards is None else {"shared": of_boards}
         if weights is not None:
             found |= {"density": shares.delta, "local_density": shares.local, "input_density": shares.inputs}

@@ -1,18 +1,20 @@
 """``eta-lstm model check``: the cycle model beside the Verilog."""
 
 import json
-import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated
 
 import numpy as np
 from typer import Option
 
+from etalstm.cli.output import say
 from etalstm.device import TrainingShape
 from etalstm.device.machine.accelerator import Accelerator
 from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.device.machine.session import HardwareSession
 from etalstm.model.counted import Counted
 from etalstm.model.iteration import count_program
 from etalstm.model.measured import early_cells
@@ -21,7 +23,6 @@ from etalstm.network.cells.hlstm import HLSTM
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.execution import BF16, Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
-from etalstm.plan.memory.sent import SentOperand
 from etalstm_hw.config import Config, preset
 from etalstm_hw.contract import Counter
 from etalstm_hw.contract.image import INSTRUCTION_BYTES, words_of
@@ -72,8 +73,8 @@ class Configuration:
         return TrainingShape(network, self.batch, self.steps, self.execution, masked=self.masked)
 
 
-SPARSE = {"storage": "ms1-bf16", "theta": 0.1}
-PRUNED = Execution.read(**SPARSE)
+sparse = partial(Execution.read, storage="ms1-bf16", theta=0.1)
+PRUNED = sparse()
 CONFIGURATIONS = (
     Configuration("test dense", "test", 5, 6, 1, 3, 3),
     Configuration("test layers", "test", 9, 20, 2, 7, 4),
@@ -91,18 +92,18 @@ CONFIGURATIONS = (
     Configuration("sim static", "sim", 20, 40, 1, 16, 4, Execution.read(architecture="static")),
     Configuration("sim dynamic streams", "sim", 20, 40, 1, 16, 4,
                   Execution.read(storage="ms1", architecture="dynamic")),
-    Configuration("test narrow", "test", 9, 40, 2, 7, 4, Execution.read(**SPARSE, weight_format=BF16)),
+    Configuration("test narrow", "test", 9, 40, 2, 7, 4, sparse(weight_format=BF16)),
     Configuration("test narrow groups", "test", 9, 20, 2, 8, 4, Execution.read(slices=2, weight_format=BF16)),
-    Configuration("slice narrow", "slice", 64, 128, 1, 16, 4, Execution.read(**SPARSE, weight_format=BF16)),
+    Configuration("slice narrow", "slice", 64, 128, 1, 16, 4, sparse(weight_format=BF16)),
     Configuration("test spill", "test", 5, 19, 2, 12, 32, Execution.read(storage="ms1", theta=0.1), budget=0.95),
-    Configuration("test changes", "test", 9, 20, 2, 7, 6, Execution.read(**SPARSE, input_threshold="0.3")),
+    Configuration("test changes", "test", 9, 20, 2, 7, 6, sparse(input_threshold="0.3")),
     Configuration("test changes masked", "test", 9, 20, 2, 7, 9,
                   Execution.read(input_threshold="0.3", refresh=4), masked=True),
-    Configuration("sim changes", "sim", 24, 64, 2, 16, 6, Execution.read(**SPARSE, input_threshold="0.5")),
-    Configuration("slice changes", "slice", 64, 128, 1, 16, 4, Execution.read(**SPARSE, input_threshold="0.5")),
+    Configuration("sim changes", "sim", 24, 64, 2, 16, 6, sparse(input_threshold="0.5")),
+    Configuration("slice changes", "slice", 64, 128, 1, 16, 4, sparse(input_threshold="0.5")),
     Configuration("test changes rows", "test", 30, 40, 2, 7, 6,
                   Execution.read(input_threshold="0.3", refresh=4), masked=True),
-    Configuration("sim changes rows", "sim", 120, 160, 1, 8, 6, Execution.read(**SPARSE, input_threshold="0.5")),
+    Configuration("sim changes rows", "sim", 120, 160, 1, 8, 6, sparse(input_threshold="0.5")),
     Configuration("slice changes rows", "slice", 256, 320, 1, 4, 4, Execution.read(input_threshold="1/0.1")),
     Configuration("test tokens", "test", 9, 20, 2, 7, 6, Execution.read(shared_tokens=11), masked=True),
     Configuration("slice tokens groups", "slice", 40, 64, 1, 16, 4, Execution.read(slices=2, shared_tokens=37)),
@@ -113,7 +114,7 @@ CONFIGURATIONS = (
     Configuration("test hlstm", "test", 9, 20, 2, 7, 4, masked=True, cell=HLSTM.name),
     Configuration("sim hlstm sparse", "sim", 8, 64, 1, 16, 4, PRUNED, cell=HLSTM.name),
     Configuration("test groups", "test", 9, 20, 2, 8, 4, Execution.read(slices=2)),
-    Configuration("test groups sparse", "test", 9, 20, 2, 8, 6, Execution.read(**SPARSE, slices=2)),
+    Configuration("test groups sparse", "test", 9, 20, 2, 8, 6, sparse(slices=2)),
     Configuration("slice groups", "slice", 40, 64, 1, 16, 4, Execution.read(storage="ms1-bf16", slices=2)),
     Configuration("slice dense", "slice", 40, 160, 1, 16, 3),
     Configuration("slice layers masked", "slice", 20, 40, 2, 12, 4, masked=True),
@@ -182,7 +183,7 @@ class ModelledAccelerator(Accelerator):
     """
 
     cycles = model_cycles = 0
-    session = None
+    session: HardwareSession
 
     @contextmanager
     def running(self, program, timeout_seconds=None):
@@ -191,17 +192,13 @@ class ModelledAccelerator(Accelerator):
             yield
         self.cycles += self.counters()["cycles"]
         image = self.transport.read_memory(program.address, program.instructions * INSTRUCTION_BYTES).tobytes()
+        plan, architecture = self.session.plan, self.session.shape.execution.architecture
+        sent = [operand for layer in plan.map.layers for operand in layer.sent]
         counters = count_program(
-            self.config, words_of(image), Densities(self.config, self.session.plan),
-            self.session.shape.execution.architecture,
-            counted=Counted(self.config, self._read_window, self.session.plan.groups, self._sent),
-            groups=self.session.plan.groups,
+            self.config, words_of(image), Densities(self.config, plan), architecture,
+            counted=Counted(self.config, self._read_window, plan.groups, sent), groups=plan.groups,
         )  # fmt: skip
         self.model_cycles += int(counters[Counter.CYCLES])
-
-    @property
-    def _sent(self) -> list[SentOperand]:
-        return [operand for layer in self.session.plan.map.layers for operand in layer.sent]
 
     def _read_window(self, channel: int, beat: int, beats: int) -> np.ndarray:
         base, stride, _ = self._windows
@@ -219,14 +216,20 @@ def compare(configuration: Configuration, machine: Config | None = None) -> dict
         The machine to take instead of the preset.
     """
     shape, config = configuration.shape, machine or preset(configuration.preset)
-    transport = SimTransport(config, log=lambda text: print(text, file=sys.stderr, flush=True))
-    with HardwareDevice("sim", configuration.preset, ModelledAccelerator(transport, config)) as device:
-        accelerator = device.accelerator
-        accelerator.session = session = device.create(shape)
+    transport = SimTransport(config, log=say)
+    accelerator = ModelledAccelerator(transport, config)
+
+    def created() -> HardwareSession:
+        session = device.create(shape)
+        assert isinstance(session, HardwareSession)  # the networks fit without parts
+        return session
+
+    with HardwareDevice("sim", configuration.preset, accelerator) as device:
+        accelerator.session = created()
         if configuration.budget < 1:
-            shape = replace(shape, memory_budget=int(configuration.budget * session.plan.memory_bytes))
-            accelerator.session = session = device.create(shape)
-        run(session, shape, configuration)
+            shape = replace(shape, memory_budget=int(configuration.budget * accelerator.session.plan.memory_bytes))
+            accelerator.session = created()
+        run(accelerator.session, shape, configuration)
     return {
         "configuration": configuration.name,
         "model_cycles": accelerator.model_cycles,

@@ -9,16 +9,15 @@ from typing import Annotated
 import numpy as np
 from typer import Option
 
-from etalstm.cli.options import Batch, InputSizeOrUnits, Layers, PresetName, Steps, Units
+from etalstm.cli.options import Batch, InputSizeOrUnits, Layers, PresetName, Steps, Units, read_slices
 from etalstm.host.durable import write_whole
 from etalstm.model.measured import Shares, plan_modelled
 from etalstm.model.operands import Densities
 from etalstm.model.timeline import follow_program
 from etalstm.network.architecture import SWING
 from etalstm.network.benchmarks import STORAGE
-from etalstm.network.execution import ARCHITECTURE_HELP, SLICES_HELP, Execution, slices_or_auto
+from etalstm.network.execution import ARCHITECTURE_HELP, SLICES_HELP, Execution
 from etalstm.network.shape import NetworkShape, check_size
-from etalstm.network.slices import AUTO
 from etalstm_hw.config import Config
 from etalstm_hw.config import preset as named_preset
 from etalstm_hw.contract import Engine, Memory, Opcode, Traffic, VectorOp
@@ -43,12 +42,12 @@ def trace(
     cycles: Annotated[int, Option(help="At most so many cycles of each program")] = CYCLES,
 ) -> None:
     """Write a timeline of an iteration, by the cycle model: a track for each engine and channel of a memory port."""
-    config, wanted, shares = named_preset(preset), slices_or_auto(slices), Shares(density, local_density)
+    config, shares = named_preset(preset), Shares(density, local_density)
+    number, choose_slices = read_slices(slices)
     for name, size in (("batch", batch), ("steps", steps), ("cycles", cycles)):
         check_size(name, size)
     network = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
-    choose_slices = wanted == AUTO
-    execution = Execution.read(storage=storage, slices=1 if choose_slices else wanted, architecture=architecture)
+    execution = Execution.read(storage=storage, slices=number, architecture=architecture)
     plan = plan_modelled(config, network, batch, steps, execution, choose_slices=choose_slices)
     machine = execution.architecture
     operands = Densities(config, plan, delta=shares.delta, local=shares.local)
@@ -102,7 +101,7 @@ def _label(row) -> tuple[str, dict]:
     if opcode == Opcode.MAC:
         return "MAC backward" if row["backward"] else "MAC forward", {}
     kind = Traffic(row["kind"]).name.lower()
-    details = {"compressed": bool(row["compressed"])}
+    details: dict[str, bool | int | str] = {"compressed": bool(row["compressed"])}
     if opcode in (Opcode.LOAD, Opcode.STORE):
         details |= {"memory": Memory(row["memory"]).name.lower(), "vectors": int(row["outer"] * row["inner"])}
     return f"{opcode.name} {kind}", details

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 from typer import Context, Option
+from typer.models import OptionInfo
 
+from etalstm.cli.parser import given
 from etalstm.network.execution import (
     CELL_HELP,
     INPUT_THRESHOLD_HELP,
@@ -13,6 +15,7 @@ from etalstm.network.execution import (
     REFRESH_HELP,
     SHARED_TOKENS_HELP,
     WEIGHT_FORMAT_HELP,
+    slices_or_auto,
 )
 
 SIZES = ("inputs", "hidden", "layers", "cell", "batch", "steps")  # parameters of a command that takes a network
@@ -42,7 +45,7 @@ TraceFirst = Annotated[int | None, Option("--trace-first", help="With --trace: f
 TraceLast = Annotated[int | None, Option("--trace-last", help="With --trace: last clock cycle [default: any]")]
 
 
-def option(text: str, panel: str, *names: str) -> Option:
+def option(text: str, panel: str, *names: str) -> OptionInfo:
     """Declare an option that stands in a group of the help."""
     return Option(*names, help=text, rich_help_panel=panel)
 
@@ -63,10 +66,10 @@ def trace_options(trace: Path | None, first: int | None, last: int | None) -> di
     return {"trace": trace, "trace_cycles": (first or 0, (1 << 64) - 1 if last is None else last)}
 
 
-def given(context: Context) -> dict:
-    """Give the options that stand on the command line, by the names of the command's parameters."""
-    written = {"COMMANDLINE", "ENVIRONMENT"}
-    return {name: value for name, value in context.params.items() if context.get_parameter_source(name).name in written}
+def read_slices(text: str) -> tuple[int, bool]:
+    """Read a number of slices, and whether the machine is to choose it; raises as :func:`slices_or_auto`."""
+    wanted = slices_or_auto(text)
+    return (wanted, False) if isinstance(wanted, int) else (1, True)
 
 
 def parse_densities(text: str) -> list[float]:

@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
+from typing import Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -11,7 +12,6 @@ from etalstm.cli import Group
 from etalstm.cli.catalogue import summary, unknown_command
 
 OTHERS = "Options"
-STYLE = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 ANY_WIDTH = 10_000  # the help is as wide as the terminal
 FIRST = "the first argument"
 
@@ -82,24 +82,28 @@ class CommandGroup(TyperGroup):
 def load(name: str, entry: str | Group):
     """Import a command, or make a group; give what reads its command line."""
     if isinstance(entry, Group):
-        alone = _unless_invoked(_function(entry.module, name)) if entry.module else _help_unless_invoked
+        alone = _unless_invoked(_function(entry.module, name)) if entry.module else help_unless_invoked
         return load_group(name, entry, alone)
-    app = typer.Typer(**STYLE)
+    app = _typer()
     app.command(name, cls=Command)(_function(entry, name))
     return typer.main.get_command(app)
 
 
+def _typer(**options: Any) -> typer.Typer:
+    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **options)
+
+
 def load_group(name: str, group: Group, function: Callable, **context_settings) -> CommandGroup:
     """Make a group of commands; its name alone runs the function."""
-    app = typer.Typer(
+    app = _typer(
         name=name, cls=CommandGroup, invoke_without_command=True, help=group.help or function.__doc__,
-        context_settings=context_settings, **STYLE,
+        context_settings=context_settings,
     )  # fmt: skip
     if group.module:
         app.info.subcommand_metavar = "[COMMAND [ARGS]...]"
     app.callback()(function)
-    found = typer.main.get_command(app)
-    found.group, found.commands = group, Commands(group)
+    found = cast("CommandGroup", typer.main.get_command(app))  # by `cls`
+    found.group, found.commands = group, cast("dict", Commands(group))  # a mapping that is only read
     return found
 
 
@@ -132,8 +136,9 @@ def _unless_invoked(function: Callable) -> Callable:
     def run(context: typer.Context, **options):
         if context.invoked_subcommand is None:
             return function(context=context, **options)
+        written = given(context)
         for parameter in context.command.params:
-            if context.get_parameter_source(parameter.name).name == "COMMANDLINE":
+            if parameter.name in written:
                 name = context.invoked_subcommand
                 raise ValueError(f"{parameter.opts[-1]} stands before {name}: options stand behind the command")
         return None
@@ -141,11 +146,13 @@ def _unless_invoked(function: Callable) -> Callable:
     return run
 
 
-def _help_unless_invoked(context: typer.Context) -> None:
-    show_help_unless_invoked(context)
+def given(context: typer.Context) -> dict:
+    """Give the options that stand on the command line, by the names of the command's parameters."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name: context.params[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"}
 
 
-def show_help_unless_invoked(context: typer.Context) -> None:
+def help_unless_invoked(context: typer.Context) -> None:
     """End with a group's help, on standard error, where no command of it runs."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)

@@ -1,10 +1,13 @@
-"""``eta-lstm plan``: what a network costs on a machine, before anything runs."""
+"""``eta-lstm plan``: what a network costs on a machine, before anything runs, and whether the machine takes it."""
 
 import json
+import time
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
-from rich.table import Table
+import typer
 from typer import Context, Option
 
 from etalstm.cli.options import (
@@ -23,13 +26,13 @@ from etalstm.cli.options import (
     UnequalLengths,
     Units,
     WeightFormat,
+    read_slices,
     refuse,
 )
-from etalstm.cli.plan_benchmarks import plan_benchmarks
-from etalstm.cli.tables import print_table
-from etalstm.network.benchmarks import STORAGE, named
+from etalstm.cli.output import print_rows
+from etalstm.network.benchmarks import STORAGE, Benchmark, named
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import FLOAT32, SLICES_HELP, Execution, slices_or_auto
+from etalstm.network.execution import FLOAT32, SLICES_HELP, Execution
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
 from etalstm.network.storage import DENSE, POLICIES
@@ -37,7 +40,23 @@ from etalstm.plan.choose.fit import alternatives, plan_at_density, runner_up
 from etalstm.plan.memory.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.plan.program.walk import disassemble as lines_of
+from etalstm_hw.config import Config
 from etalstm_hw.config import preset as named_preset
+from etalstm_hw.contract import Status
+from etalstm_sim.checks.control import Refusal
+from etalstm_sim.checks.model import Ending, Model
+from etalstm_sim.checks.refusals import Sizes
+
+MOST_STEPS = 10_000_000
+"""Executed instructions of a program that are looked at: some seconds."""
+
+_WHY = {
+    Status.BAD_ADDRESS: "the data decide which addresses of a MAC or a LOAD_ROWS are used",
+    Status.BAD_STREAM: "other data may lie where a stream is read",
+    Status.OVERFLOW: "the data decide how much of a stream is dropped, and its log may have too little room",
+    Status.STUCK: "its engines may wait for each other",
+}
+"""By status, why the model cannot tell whether a program ends with it; docs/trust.md has the same table."""
 
 
 def plan(
@@ -82,39 +101,39 @@ def plan(
         refuse(context, "not used where programs are printed as text", "as_json", "density")
     if benchmark is not None:
         refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
-    wanted = slices_or_auto(slices or ("1" if benchmark is None else AUTO))
-    choose_slices = wanted == AUTO
-    choices = {"slices": 1 if choose_slices else wanted, "input_threshold": input_threshold, "refresh": refresh}
-    choices |= {"weight_format": weight_format, "shared_tokens": shared_tokens}
-    config, options = named_preset(preset), {"masked": lengths, "density": density, "choose_slices": choose_slices}
+    number, choose_slices = read_slices(slices or ("1" if benchmark is None else AUTO))
+    execution = partial(
+        Execution.read, slices=number, input_threshold=input_threshold, refresh=refresh, weight_format=weight_format,
+        shared_tokens=shared_tokens,
+    )  # fmt: skip
+    config = named_preset(preset)
+    options: dict[str, Any] = {"masked": lengths, "density": density, "choose_slices": choose_slices}
     options |= {"memory_bytes": memory, "memory_budget": memory_budget}
     if benchmark is not None:
         if disassemble or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble or --storage all")
-        execution = Execution.read(storage=storage or STORAGE, **choices)
-        return plan_benchmarks(named(benchmark), config, execution, options, as_json)
+        return plan_benchmarks(named(benchmark), config, execution(storage=storage or STORAGE), options, as_json)
     network = NetworkShape(inputs, hidden, layers, cell)
 
-    def planned(policy):
-        return plan_at_density(config, network, batch, steps, Execution.read(storage=policy, **choices), **options)
+    def planned(policy: str) -> Plan:
+        return plan_at_density(config, network, batch, steps, execution(storage=policy), **options)
 
     if storage == "all":
         refuse(context, "not used with --storage all, which compares plans", "disassemble")
         return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)
     chosen = planned(storage or DENSE)
-    step_cycles = alternatives(config, network, batch, Execution.read(**choices), choose_slices=choose_slices)
-    if disassemble:
-        for name, program in chosen.programs.items():
-            print(f"{name}:")
-            for line in lines_of(program.words):
-                print(line)
-        return None
-    return show(chosen, step_cycles, as_json)
+    step_cycles = alternatives(config, network, batch, execution(), choose_slices=choose_slices)
+    if not disassemble:
+        return show(chosen, step_cycles, as_json)
+    for name, program in chosen.programs.items():
+        print(f"{name}:", *lines_of(program.words), sep="\n")
+    return None
 
 
 def show(planned: Plan, step_cycles: dict[int, float], as_json: bool) -> None:
     """Print one plan, and what other numbers of groups would cost: the cycles of a step's products."""
     footprint, traffic, placement = planned.footprint(), planned.traffic(), planned.place()
+    assert placement is not None  # nothing else is in the memory
     instructions = {name: len(program.words) for name, program in planned.programs.items()}
     if as_json:
         costs = {"footprint": footprint, "traffic": traffic, "instructions": instructions}
@@ -123,12 +142,12 @@ def show(planned: Plan, step_cycles: dict[int, float], as_json: bool) -> None:
         costs |= {"step_cycles": step_cycles, "batch_tiles": planned.map.batch.count}
         print(json.dumps(costs | {"spareable_bytes": planned.spareable_bytes}))
         return
-    print_table(_table("Memory", ["kind", "bytes"], [*footprint.items(), ("total", sum(footprint.values()))]))
+    _print_numbers("Memory", ["kind", "bytes"], [*footprint.items(), ("total", sum(footprint.values()))])
     moved = [(kind, bytes_of["read"], bytes_of["written"]) for kind, bytes_of in traffic.items()]
-    print_table(_table("Traffic of an iteration", ["kind", "bytes read", "bytes written"], moved))
+    _print_numbers("Traffic of an iteration", ["kind", "bytes read", "bytes written"], moved)
     if planned.spareable_bytes:
         print(f"Weights that are read at most, if their rows are needed: {planned.spareable_bytes:,} bytes")
-    print_table(_table("Programs", ["name", "instructions"], instructions.items()))
+    _print_numbers("Programs", ["name", "instructions"], instructions.items())
     print(where(placement, planned.config.port_bytes))
     if planned.groups > 1:
         print(f"{planned.groups} groups of channels, each works on its own part of the batch.")
@@ -153,26 +172,181 @@ def where(placement: Placement, port_bytes: int) -> str:
 
 def show_policies(plans: dict[str, Plan], as_json: bool) -> None:
     """Print what the storage policies cost, beside each other."""
-    costs = {name: {"footprint": plan.footprint(), "traffic": plan.traffic()} for name, plan in plans.items()}
+    footprints = {name: plan.footprint() for name, plan in plans.items()}
+    traffics = {name: plan.traffic() for name, plan in plans.items()}
     if as_json:
+        costs = {name: {"footprint": footprints[name], "traffic": traffics[name]} for name in plans}
         print(json.dumps({"policies": costs}))
         return
     columns = []
-    for cost in costs.values():
-        footprint, kinds = cost["footprint"], [cost["traffic"][kind] for kind in ("intermediates", "deltas")]
-        moved = [sum(kind[way] for kind in kinds) for way in ("read", "written")]
+    for name, footprint in footprints.items():
+        moved = [sum(traffics[name][kind][way] for kind in ("intermediates", "deltas")) for way in ("read", "written")]
         columns.append((footprint["intermediates"], footprint["deltas"], sum(footprint.values()), *moved))
-    names = ["intermediates", "deltas", "all memory", "read", "written"]
-    rows = zip(names, *columns, strict=True)
-    print_table(
-        _table("Bytes of memory, and of intermediates and deltas that an iteration moves", ["storage", *costs], rows)
-    )
+    rows = zip(["intermediates", "deltas", "all memory", "read", "written"], *columns, strict=True)
+    title = "Bytes of memory, and of intermediates and deltas that an iteration moves"
+    _print_numbers(title, ["storage", *plans], rows)
 
 
-def _table(title, columns, rows) -> Table:
-    table = Table(title=title, title_justify="left")
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left")
-    for row in rows:
-        table.add_row(row[0], *(f"{value:,}" for value in row[1:]))
-    return table
+def _print_numbers(title, columns, rows) -> None:
+    print_rows(title, columns, ((name, *(f"{value:,}" for value in values)) for name, *values in rows))
+
+
+def plan_benchmarks(
+    benchmarks: list[Benchmark], config: Config, execution: Execution, options: dict, as_json: bool
+) -> None:
+    """Plan benchmarks one after the other, and print what each costs: one JSON object a line, or a table.
+
+    Parameters
+    ----------
+    options : dict
+        Of :func:`etalstm.plan.choose.fit.plan_at_density`. Without `memory_bytes` these are all that the machine can
+        address.
+    """
+    if options["memory_bytes"] is None:
+        options |= {"memory_bytes": 1 << config.address_bits}
+    found = []
+    for benchmark in benchmarks:
+        found.append(costs(benchmark, config, execution, options))
+        if as_json:
+            print(json.dumps(found[-1]), flush=True)
+    if not as_json:
+        _show_benchmarks(found, options["memory_bytes"])
+
+
+def costs(benchmark: Benchmark, config: Config, execution: Execution, options: dict) -> dict:
+    """Plan a benchmark.
+
+    Returns
+    -------
+    dict
+        ``benchmark``, ``storage``, ``program_bytes``, ``plan_seconds``, ``memory_bytes``, ``groups``,
+        ``slices``; ``step_cycles``, what the products of a step cost by number of groups, fits the memory or not; and
+        ``dense_bytes``, what dense storage would take of the memory without programs.
+    """
+    sizes, choose_slices = (benchmark.network, benchmark.batch, benchmark.steps), options["choose_slices"]
+    start = time.perf_counter()
+    plan = plan_at_density(config, *sizes, execution, **options)
+    program_bytes = plan.program_bytes
+    seconds = time.perf_counter() - start
+    return {
+        "benchmark": benchmark.name,
+        "storage": execution.storage.policy,
+        "program_bytes": program_bytes,
+        "plan_seconds": round(seconds, 3),
+        "memory_bytes": plan.memory_bytes,
+        "groups": plan.groups,
+        "slices": plan.map.division.slices,
+        "step_cycles": alternatives(config, *sizes[:2], execution, choose_slices=choose_slices),
+        "dense_bytes": Plan(config, *sizes, masked=options["masked"]).windows_bytes,
+    }
+
+
+def _show_benchmarks(found: list[dict], memory: int) -> None:
+    """Print a table, and which benchmarks would not fit the memory with dense storage."""
+    rows = []
+    for cost in found:
+        other, cycles = runner_up(cost["groups"], cost["step_cycles"]), cost["step_cycles"]
+        rows.append((
+            cost["benchmark"], f"{cost['program_bytes']:,}", f"{cost['plan_seconds']:.2f}",
+            f"{cost['memory_bytes']:,}", str(cost["groups"]), str(cost["slices"]),
+            f"{other}: × {cycles[other] / cycles[cost['groups']]:.3f}" if other else "",
+        ))  # fmt: skip
+    columns = "benchmark", "program bytes", "seconds", "memory bytes", "groups", "slices", "runner-up"
+    print_rows(f"Plans with storage {found[0]['storage']}", columns, rows)
+    for cost in found:
+        if cost["dense_bytes"] > memory:
+            name, needed = cost["benchmark"], cost["dense_bytes"]
+            print(f"{name}: dense storage would take {needed:,} bytes, the memory has {memory:,}")
+
+
+def check(
+    preset: PresetName = "sim",
+    inputs: InputSize = 8,
+    hidden: Units = 32,
+    layers: Layers = 1,
+    cell: CellName = LSTM.name,
+    batch: Batch = 32,
+    steps: Steps = 8,
+    lengths: UnequalLengths = False,
+    storage: Annotated[str, Option(help="What cells keep: dense, ms1 or ms1-bf16")] = "dense",
+    slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = "1",
+    weight_format: WeightFormat = FLOAT32,
+    shared_tokens: SharedTokens = "off",
+    input_threshold: InputThreshold = "0",
+    refresh: Refresh = None,
+    memory: Memory = None,
+    memory_budget: MemoryBudget = None,
+) -> None:
+    """Tell how each program of a plan ends, by a model of the machine's checks; exit code 1 unless all are DONE."""
+    for name, size in (("batch", batch), ("steps", steps)):
+        check_size(name, size)
+    if memory_budget is not None:
+        check_size("memory_budget", memory_budget)
+    network, (number, choose_slices) = NetworkShape(inputs, hidden, layers, cell), read_slices(slices)
+    execution = Execution.read(
+        storage=storage, slices=number, input_threshold=input_threshold, refresh=refresh,
+        weight_format=weight_format, shared_tokens=shared_tokens,
+    )  # fmt: skip
+    check_programs(
+        plan_at_density(
+            named_preset(preset), network, batch, steps, execution, density=1.0, choose_slices=choose_slices,
+            masked=lengths, memory_bytes=memory, memory_budget=memory_budget,
+        )
+    )  # fmt: skip
+
+
+def check_programs(planned: Plan) -> None:
+    """Print how each program ends, in the order of an iteration.
+
+    The exit code is 0 only if every program is certain to end with DONE. It is 1 if the machine refuses a program, if a
+    program may end otherwise than with DONE, and if a program is too long to be looked at to its end. In the last two
+    cases a line says why.
+
+    Segments share memory, and their backward passes run from the last one to the first. The host brings back the
+    streams of a segment; here its forward pass runs again, which writes the same ones.
+    """
+    config, programs, certain = planned.config, planned.programs, True
+    model = Model(Sizes(config, planned.map.memory.window_bytes // config.beat_bytes, planned.groups), MOST_STEPS)
+    backward = [name for name in programs if name.startswith("backward")]
+    forward = [name for name in programs if name.startswith("forward")]
+    others = [name for name in programs if name not in (*forward, *backward)]
+    for name in (*forward, *reversed(backward), *others):
+        if name in backward and len(forward) == len(backward):
+            model.run(programs[forward[backward.index(name)]].words)
+        ending = model.run(programs[name].words)
+        certain &= ending.promised == Status.DONE
+        print(f"{name}: {_text(ending)}")
+        for doubt in _doubts(ending):
+            print(f"  {doubt}")
+    if not certain:
+        raise typer.Exit(1)
+
+
+def _text(ending: Ending) -> str:
+    """Say how a program ends: what is refused, then how it may end besides, then where the model gave up."""
+    refusals = sorted(ending.refusals, key=lambda refusal: (refusal.number, refusal.status))
+    ends = [_place(refusal) for refusal in refusals]
+    if not refusals and not ending.is_cut:
+        ends.append(Status.DONE.name)
+    parts = [" or ".join(ends), *(f"possibly {status.name}" for status in _unplaced(ending))]
+    if ending.is_cut:
+        parts.append(f"after {MOST_STEPS:,} instructions: not known")
+    return ", ".join(filter(None, parts))
+
+
+def _place(refusal: Refusal) -> str:
+    engine = "the sequencer" if refusal.engine is None else refusal.engine.name
+    return f"{refusal.status.name} at instruction {refusal.number} by {engine}"
+
+
+def _unplaced(ending: Ending) -> list[Status]:
+    """Give the possible statuses that no refusal names."""
+    return sorted(ending.possible - {refusal.status for refusal in ending.refusals})
+
+
+def _doubts(ending: Ending) -> Iterator[str]:
+    """Say why it is not certain how a program ends."""
+    for status in _unplaced(ending):
+        yield f"{status.name} is possible: {_WHY[status]}"
+    if ending.is_cut:
+        yield f"not certain: the program executes more than {MOST_STEPS:,} instructions, and no more are looked at"

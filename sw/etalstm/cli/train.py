@@ -66,7 +66,9 @@ def train(
             print(_described(trainer.data.buckets), file=sys.stderr, flush=True)
         if settings.shared_tokens != OFF:
             print(trainer.learner.sharing.reason, file=sys.stderr, flush=True)
-        service = stack.enter_context(open_service(log, str(out), settings)) if log else None
+        service = open_service(log, str(out), settings) if log else None
+        if service:
+            stack.enter_context(service)
         with ProgressReport(trainer.total_iterations, settings.batch) as progress:
             last = trainer.run(both(progress, service) if service else progress)
     return SIGNAL_EXIT + Signals[last["signal"]] if last["kind"] == "interrupted" else 0

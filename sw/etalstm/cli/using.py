@@ -89,11 +89,12 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Answer texts, or sequences of numbers, with a trained network: a line for each, a blank one for a blank line."""
-    if bool(texts) == (file is not None):
+    asked = texts or []
+    if bool(asked) == (file is not None):
         raise ValueError("there must be texts to answer, or a file of them (--file)")
     with loaded(run, device, preset, checkpoint) as model:
-        if texts:
-            answers = model.predict(texts)
+        if file is None:
+            answers = model.predict(asked)
         elif model.encoding.unit:
             answers = _answers_of_lines(model, lines_of(file))
         else:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -87,7 +88,7 @@ class Device(ABC):
     def _release(self) -> None:  # noqa: B027  a device without resources has nothing to release
         """Give back what the device has; called once."""
 
-    def __enter__(self) -> "Device":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_) -> None:

@@ -1,7 +1,9 @@
 """Arrays as the machine reads them: it has no number between zero and the smallest normal one."""
 
+import importlib
+from functools import cache
+
 import numpy as np
-from numba import njit
 
 from etalstm.host.crew import COPY_PRODUCTS, CREW
 
@@ -10,7 +12,12 @@ _TINY_BITS, _INFINITY_BITS = np.array([TINY, np.inf], np.float32).view(np.uint32
 _SIZE_BITS, _SIGN_BIT = np.uint32(0x7FFF_FFFF), np.uint32(0x8000_0000)
 
 
-@njit(nogil=True, cache=True)
+@cache
+def _compiled():
+    """Compile :func:`_flush` when it is needed: the import of Numba takes a second, and few commands compute."""
+    return importlib.import_module("numba").njit(nogil=True, cache=True)(_flush)
+
+
 def _flush(words, flushed):
     """Copy the bits of float32; give those of the largest magnitude. A NaN counts as larger than an infinity."""
     largest = np.uint32(0)
@@ -24,10 +31,10 @@ def _flush(words, flushed):
 def flushed(values: np.ndarray) -> tuple[np.ndarray, bool]:
     """Copy float32 `values` in C order, subnormals replaced by zeros of their sign; and tell whether all are finite."""
     words = np.ascontiguousarray(values).reshape(-1).view(np.uint32)
-    copy, largest = np.empty_like(words), []
+    copy, largest, flush = np.empty_like(words), [], _compiled()
 
     def piece(begin, end):
-        largest.append(_flush(words[begin:end], copy[begin:end]))
+        largest.append(flush(words[begin:end], copy[begin:end]))
 
     CREW.share(words.size, words.size * COPY_PRODUCTS, piece)
     return copy.view(np.float32).reshape(np.shape(values)), all(size < _INFINITY_BITS for size in largest)

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from typer import Option
 
-from etalstm.cli.devices import open_named
+from etalstm.cli.devices import open_machine
 from etalstm.data import DataSet
 from etalstm.data.buckets import NONE, read_buckets
 from etalstm.data.dataset import padding
@@ -99,7 +99,7 @@ def buckets(
     network = NetworkShape(inputs, hidden)
     for name, size in (("batch", batch), ("batches", batches)):
         check_size(name, size)
-    with nullcontext() if preset is None else open_named("sim", preset) as device:
+    with nullcontext() if preset is None else open_machine(preset) as device:
         for found in sources(data):
             cycles = IterationCycles(device, network, batch, found.steps) if device else None
             for case in (NONE, static_buckets(static, found.steps), AUTO):

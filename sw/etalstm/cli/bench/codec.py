@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from typer import Option
 
-from etalstm.cli.devices import open_named
+from etalstm.cli.devices import open_machine
 from etalstm.cli.options import parse_densities
 from etalstm.device import TrainingShape
 from etalstm.device.machine.programs import SidePrograms
@@ -67,7 +67,7 @@ def codec(
     if not kept.compressed:
         raise ValueError(f"storage must be one that compresses, got {storage!r}")
     shape = TrainingShape(NetworkShape(inputs, hidden), batch, steps, Execution(storage=kept), log_share=1.0)
-    with open_named("sim", preset, stall=stall) as device:
+    with open_machine(preset, stall=stall) as device:
         session = device.create(shape)
         session.load(initial_parameters(shape.network, 0))
         generator = np.random.default_rng(0)

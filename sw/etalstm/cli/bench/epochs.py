@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from typer import Option
@@ -85,7 +85,13 @@ def measured(
     found, first = iterations(config, network, batch, steps, boards), None
     for (arrangement, count), numbers in found.items():
         for case, (counts, empty) in epochs.items():
-            entry = {"data": data.name, "arrangement": arrangement, "boards": count, "buckets": case, "padding": empty}
+            entry: dict[str, Any] = {
+                "data": data.name,
+                "arrangement": arrangement,
+                "boards": count,
+                "buckets": case,
+                "padding": empty,
+            }
             entry |= of_epoch(counts, steps, numbers)
             first = first or entry["seconds"]
             yield entry | {"speedup": first / entry["seconds"]}

@@ -3,22 +3,23 @@
 import json
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from typer import Context, Option
 
 from etalstm.cli.bench.iteration_trained import trained_iteration
-from etalstm.cli.devices import open_named
+from etalstm.cli.devices import open_machine
 from etalstm.cli.options import (
     SIZES,
     Trace,
     TraceFirst,
     TraceLast,
-    given,
+    read_slices,
     refuse,
     trace_options,
 )
+from etalstm.cli.parser import given
 from etalstm.data.lengths import Amount
 from etalstm.device import TrainingShape
 from etalstm.network.architecture import SWING
@@ -35,12 +36,10 @@ from etalstm.network.execution import (
     WEIGHT_FORMAT_HELP,
     Execution,
     number_or_off,
-    slices_or_auto,
     tokens_or_auto,
 )
 from etalstm.network.shape import NetworkShape, initial_parameters, operations
 from etalstm.network.shared_tokens import OFF
-from etalstm.network.slices import AUTO
 from etalstm.network.storage import DENSE, MS1, Usage, read_thresholds
 from etalstm.research.contenders import EVERY_CASE, OTHERS, read_contenders
 
@@ -141,7 +140,7 @@ def iteration(
         refuse(context, "not used with --weights, whose run has its own", *of_run)
         refuse(context, "not used with --weights, which runs several machines", "trace", "trace_first", "trace_last")
         theta = theta or ("0" if storage == DENSE else "0.1")
-        chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
+        chosen: dict[str, Any] = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
         chosen |= {"delta_target": number_or_off("delta_target", delta_target), "ms2": number_or_off("ms2", ms2)}
         chosen["ms2_steps"] = None  # --ms2 alone says whether cells are skipped
         chosen |= {"input_threshold": input_threshold, "refresh": refresh}
@@ -164,21 +163,21 @@ def iteration(
         "against",
     )
     network = NetworkShape(inputs, hidden, layers, cell)
-    wanted = slices_or_auto(slices)
+    number, choose_slices = read_slices(slices)
     execution = Execution.read(
-        slices=1 if wanted == AUTO else wanted, input_threshold=input_threshold, refresh=refresh,
+        slices=number, input_threshold=input_threshold, refresh=refresh,
         weight_format=weight_format, shared_tokens=shared_tokens, architecture=architecture,
     )  # fmt: skip
     shape = TrainingShape(network, batch, steps, execution)
-    with open_named("sim", preset, stall=stall, **trace_options(trace, trace_first, trace_last)) as device:
-        config, transport = device.accelerator.config, device.accelerator.transport
-        if wanted == AUTO:
+    with open_machine(preset, stall=stall, **trace_options(trace, trace_first, trace_last)) as device:
+        config = device.accelerator.config
+        if choose_slices:
             shape = shape.with_execution(slices=device.best_slices(shape))
         session = device.create(shape)
         counters, seconds = measure(session, shape)
         # ReLU leaves zeros, which cost no MAC.
         macs = operations(network, batch, steps) // 2 if network.is_lstm else sum(session.usage(), Usage()).products
-        build_seconds = transport.build_seconds
+        build_seconds = getattr(device.accelerator.transport, "build_seconds")  # noqa: B009 - only a simulation's
     result = account(counters, macs, config.channels, config.lanes)
     result["bytes"] = {name: counters[f"{name}_bytes"] for name in ("read", "write", "program")}
     result |= {

@@ -4,14 +4,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from etalstm.cli.devices import open_named
+from etalstm.cli.devices import open_machine
 from etalstm.data import open_data
 from etalstm.data.buckets import NONE
 from etalstm.data.lengths import Amount
-from etalstm.device import Device
+from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.network.architecture import SWING, architecture
 from etalstm.network.storage import KINDS, Storage, Usage
 from etalstm.research.contenders import Contender
@@ -25,7 +26,7 @@ WIDTH = 22  # of the names
 MEGA = 1e6
 
 
-def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen) -> Settings:
+def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen: Any) -> Settings:
     """Give the settings of a run, with others on top.
 
     Parameters
@@ -50,10 +51,10 @@ def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen) -> 
         raise ValueError(f"{run} was trained on {settings.dataset}, not on {dataset}")
     if settings.ms2 is None and chosen.get("ms2") is not None:
         raise ValueError(f"ms2 must be off, got {chosen['ms2']}: {run} was trained without, and knows no cell's share")
-    return replace(settings, **chosen, **({} if data is None else {"data": str(data)}))
+    return replace(settings, **chosen if data is None else chosen | {"data": str(data)})
 
 
-def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> dict:
+def measure(settings: Settings, device: HardwareDevice, run: Path, amount: Amount) -> dict:
     """Train a run's network on some batches; give what the machine did.
 
     A machine that skips no zeros takes the same cycles for every batch of as many steps. So one batch tells them,
@@ -79,6 +80,7 @@ def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> di
     reduced = settings.skipping is not None or learner.shape.execution.storage.compressed
     alike = not (reduced or architecture(settings.architecture).skips or learner.data.buckets)
     chosen = chosen[:1] if alike else chosen
+    assert settings.learning_rate is not None  # Settings puts the optimizer's there
     counts, usage = [], Usage()
     for batch in chosen:
         learner.iterate(batch, settings.learning_rate)
@@ -135,11 +137,12 @@ def trained_iteration(
         is. What skips zeros spends no product on padding, the others do: ``speedup_on_real_steps`` counts of their
         cycles the share that the real steps of η-LSTM's batches are of all.
     """
-    settings, found = settings_of(weights, dataset, data, **chosen), {}
+    settings = settings_of(weights, dataset, data, **chosen)
+    found: dict[str, dict] = {}
     others = {one.text: (one.name, one.settings(settings)) for one in against}
     if not as_json:
         print(heading(settings), flush=True)
-    with open_named("sim", settings.preset, stall=stall) as device:
+    with open_machine(settings.preset, stall=stall) as device:
         for key, (name, each) in ({SWING.name: (NAME, settings)} | others).items():
             entry = measure(each, device, weights, amount)
             whole = found.get(SWING.name, entry)

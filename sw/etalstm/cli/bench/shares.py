@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Option
 
 from etalstm.cli.bench.iteration import measure
-from etalstm.cli.devices import open_named
+from etalstm.cli.devices import open_machine
 from etalstm.device import TrainingShape
 from etalstm.network.architecture import Architecture, Division
 from etalstm.network.execution import PRESET_HELP, Execution
@@ -97,7 +97,7 @@ def shares(
     check_size("steps", steps)
     if not as_json:
         print("TREC-10's shape: " + ", ".join(f"{kind} {share:.2%}" for kind, share in ratio.items()) + " of the work")
-    with open_named("sim", preset) as device:
+    with open_machine(preset) as device:
 
         def cycles(architecture):
             before, last = (_cycles(device, network, batch, n, architecture) for n in SIMULATED)

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 from typer import Option
 
-from etalstm.cli.devices import open_named
+from etalstm.cli.devices import open_machine
 from etalstm.cli.options import parse_densities
 from etalstm.device import TrainingShape
 from etalstm.device.machine.programs import SidePrograms
@@ -111,7 +111,7 @@ def skip(
     """Measure what zeros of δ save in the two products that broadcast it, Wᵀδ and dW: cycles, and bytes moved."""
     wanted = parse_densities(densities)
     shape = TrainingShape(NetworkShape(inputs, hidden), batch, steps, Execution(storage=Storage("ms1")))
-    with open_named("sim", preset, stall=stall) as device:
+    with open_machine(preset, stall=stall) as device:
         session = device.create(shape)
         session.load(initial_parameters(shape.network, 0))
         products = DeltaProducts(device, session)

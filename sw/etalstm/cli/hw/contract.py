@@ -39,13 +39,13 @@ def contract(
     out: Annotated[Path | None, Option("-o", "--out", help="Folder [default: docs/contract], or that file")] = None,
 ) -> None:
     """Write the registers and the program format as a page, a C header and JSON."""
-    if format is not None and out is None:
+    if format is None:
+        paths = {each: (out or Path("docs/contract")) / name for each, name in FILES.items()}
+    elif out is None:
         print(render(format), end="")
         return
-    if format is not None:
-        paths = {format: out}
     else:
-        paths = {each: (out or Path("docs/contract")) / name for each, name in FILES.items()}
+        paths = {format: out}
     for each, path in paths.items():
         text = render(each)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 from rich.table import Table
 from typer import Option
 
-from etalstm.cli.tables import print_table
+from etalstm.cli.output import print_table
 from etalstm_boards.reports import read_report
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from typer import Option
 
-from etalstm.cli.tables import print_table
+from etalstm.cli.output import print_table
 from etalstm.network.execution import PRESET_HELP
 from etalstm_boards.part import KINDS, XCVU37P, Resources
 from etalstm_boards.resources.depth import Path
@@ -45,8 +45,9 @@ def _amounts(amounts: Resources) -> dict[str, int | float]:
     return {kind: int(value) if value == int(value) else float(value) for kind, value in values.items()}
 
 
-def _is_deep(row: Row) -> bool:
-    return row.deepest is not None and row.deepest.levels > DEEPEST_LEVELS
+def _deep(row: Row) -> Path | None:
+    """Give a unit's deepest path where it is deeper than the limit."""
+    return row.deepest if row.deepest and row.deepest.levels > DEEPEST_LEVELS else None
 
 
 def too_much(result: Report, part: Resources) -> list[str]:
@@ -57,10 +58,10 @@ def too_much(result: Report, part: Resources) -> list[str]:
         for kind, share in shares.items()
         if share > LARGEST_SHARE
     ]
-    unexplained = [row for row in result.rows if _is_deep(row) and row.name not in DEEPER_PATHS]
     return over + [
-        f"{row.deepest.levels} levels to {row.deepest.end} in {row.name}, the limit is {DEEPEST_LEVELS}"
-        for row in unexplained
+        f"{path.levels} levels to {path.end} in {row.name}, the limit is {DEEPEST_LEVELS}"
+        for row in result.rows
+        if (path := _deep(row)) and row.name not in DEEPER_PATHS
     ]
 
 
@@ -73,7 +74,7 @@ def as_dict(result: Report, part: Resources, name: str) -> dict:
             "each": _amounts(row.each),
             "unpaired_lut": row.unpaired,
             "deepest": _path(row.deepest),
-            "deeper_because": DEEPER_PATHS.get(row.name) if _is_deep(row) else None,
+            "deeper_because": DEEPER_PATHS.get(row.name) if _deep(row) else None,
             "memories": row.memories,
         }
         for row in result.rows
@@ -146,9 +147,10 @@ def _print(result: Report) -> None:
     for row in result.rows:
         if row.deepest and row is result.deepest:
             print(f"Deepest: {row.deepest.levels} levels from {row.deepest.start} to {row.deepest.end}, in {row.name}.")
-    for row in filter(_is_deep, result.rows):
-        reason = DEEPER_PATHS.get(row.name, "no reason known")
-        print(f"Deeper than {DEEPEST_LEVELS}: {row.name}, to {row.deepest.end}: {reason}.")
+    for row in result.rows:
+        if path := _deep(row):
+            reason = DEEPER_PATHS.get(row.name, "no reason known")
+            print(f"Deeper than {DEEPEST_LEVELS}: {row.name}, to {path.end}: {reason}.")
     over = [kind for kind, share in result.total.share_of(XCVU37P).items() if share > LARGEST_SHARE]
     print(f"Above {LARGEST_SHARE:.0%} of the part: {', '.join(over) or 'nothing'}.")
     print("\n".join(CAVEATS))

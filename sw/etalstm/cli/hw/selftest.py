@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from etalstm.cli.devices import open_named
+from etalstm.cli.devices import open_machine
 from etalstm.cli.options import Trace, TraceFirst, TraceLast, trace_options
 from etalstm.device.machine.hardware import is_hardware, is_simulation
 from etalstm.device.selftest import MEMORY_BYTES
@@ -45,7 +45,7 @@ def selftest(
 def _outcomes(device: str, preset: str, memory: int, waveform: dict) -> Iterator[Outcome]:
     """Run the checks; a machine that cannot be opened has failed the first."""
     try:
-        opened = open_named(device, preset, **waveform)
+        opened = open_machine(preset, device, **waveform)
     except DeviceError as error:
         yield Outcome("identification", device, [Finding(str(error), "the message says what to do")])
         return

@@ -7,7 +7,7 @@ from rich.table import Table
 from typer import Option
 
 from etalstm.cli.extras import with_extra
-from etalstm.cli.tables import print_table
+from etalstm.cli.output import print_table
 
 
 def attention(

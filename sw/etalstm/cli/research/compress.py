@@ -17,8 +17,8 @@ from etalstm.cli import SIGNAL_EXIT
 from etalstm.cli.declared import chosen, with_settings
 from etalstm.cli.extras import with_extra
 from etalstm.cli.options import option
+from etalstm.cli.output import print_table
 from etalstm.cli.research.profile import cycles_of
-from etalstm.cli.tables import print_table
 from etalstm.device import GOLDEN, open_device
 from etalstm.errors import PlanError, RunError
 from etalstm.network.shape import NetworkShape

@@ -7,7 +7,7 @@ from rich.table import Table
 from typer import Option
 
 from etalstm.cli.extras import with_extra
-from etalstm.cli.tables import print_table
+from etalstm.cli.output import print_table
 from etalstm.network.shape import check_size
 
 COLUMNS = ("H", "B", "chosen", "major ms", "minor ms", "chosen ms", "gain", "layer ms", "torch ms", "of torch")
@@ -24,13 +24,12 @@ def layout(
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Measure both layouts of a layer's steps in PyTorch, forward and backward, and the one that is chosen."""
-    sizes = [read_sizes("hidden", hidden), read_sizes("batch", batch)]
-    bench = "etalstm.research.reduced.layout_bench"
-    if tokens is not None:
-        check_size("tokens", tokens)
-        sizes, bench = [*sizes, tokens], "etalstm.research.layouts.linear_bench"
-    # Optional: the package works without PyTorch.
-    result = with_extra(bench).measure(*sizes, seconds, device)
+    sizes = read_sizes("hidden", hidden), read_sizes("batch", batch)
+    if tokens is None:
+        result = with_extra("etalstm.research.reduced.layout_bench").measure(*sizes, seconds, device)
+    else:
+        bench = with_extra("etalstm.research.layouts.linear_bench")
+        result = bench.measure(*sizes, check_size("tokens", tokens), seconds, device)
     if as_json:
         print(json.dumps(result))
         return

@@ -64,8 +64,7 @@ def answer(request: Request, config: Config) -> dict:
         What :func:`etalstm.model.measured.measure` finds, and ``fits``.
     """
     network = NetworkShape(request.hidden, request.hidden, request.layers)
-    sizes, how = (request.batch, request.steps), {"execution": request.execution, "shares": request.shares}
-    one = partial(measure, network, *sizes, **how)
+    one = partial(measure, network, request.batch, request.steps, execution=request.execution, shares=request.shares)
     try:
         return one(config=config) | {"fits": True}
     except PlanError:

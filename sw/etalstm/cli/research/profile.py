@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from rich.table import Table
@@ -13,7 +13,7 @@ from typer import Argument, Context, Option
 from etalstm.cli.extras import with_extra
 from etalstm.cli.model_check import Configuration, compare
 from etalstm.cli.options import refuse
-from etalstm.cli.tables import print_table
+from etalstm.cli.output import print_table
 from etalstm.errors import PlanError, RunError
 from etalstm.host.processors import count_processors, worker_processes
 from etalstm.model.measured import measure
@@ -61,9 +61,13 @@ def latency(
     check_tolerance(0 if tolerance is None else tolerance)
     _refuse(context, dimension, host, forward, check, len(sizes))
     networks = {size: _network(dimension, size, inputs, hidden, cell) for size in sizes}
-    shared = {"dimension": dimension, "inputs": inputs, "hidden": hidden if dimension == INPUT else None, "cell": cell}
+    shared: dict[str, Any] = {
+        "dimension": dimension,
+        "inputs": inputs,
+        "hidden": hidden if dimension == INPUT else None,
+        "cell": cell,
+    }
     shared |= {"batch": check_size("batch", batch), "steps": check_size("steps", steps), "forward": forward}
-    shared["storage"] = Storage(storage).policy
     if host:
         profile = _of_host(networks, runs, HOST_TOLERANCE if tolerance is None else tolerance, shared)
     else:
@@ -119,7 +123,7 @@ def _of_model(preset: str, networks: Mapping[int, NetworkShape], tolerance: floa
         raise PlanError(f"preset {preset} holds none of the sizes from {min(networks)} to {max(networks)}")
     return Profile(
         machine=preset, preset_digest=config.digest, model_digest=model_digest(), unit="cycles", tolerance=tolerance,
-        latencies=found, **shared,
+        latencies={**found}, **shared,
     )  # fmt: skip
 
 
@@ -144,9 +148,9 @@ def _checked(profile: Profile, network: NetworkShape, size: int) -> dict:
     storage = Storage(profile.storage)
     groups = measure(network, *place, config, Execution(storage))["groups"]
     sizes = network.input_size, network.hidden_size, network.layers, *place
-    how = {"execution": Execution(storage, slices=groups), "cell": profile.cell}
-    found = compare(Configuration(f"{size}", profile.machine, *sizes, **how))
-    return {"size": size, "cycles": int(profile.latencies[size]), "verilog": found["cycles"]}
+    execution = Execution(storage, slices=groups)
+    found = compare(Configuration(f"{size}", profile.machine, *sizes, execution, cell=profile.cell))
+    return {"size": size, "cycles": profile.latencies[size], "verilog": found["cycles"]}
 
 
 def _show(profile: Profile, checked: list[dict], as_json: bool) -> None:
@@ -175,11 +179,12 @@ def _table(profile: Profile) -> Table:
     table = Table(title=title + (f", the last {SHOWN}" if len(shown) < len(profile.points) else ""))
     for column in ("size", profile.unit, "next smaller", "next larger"):
         table.add_column(column, justify="right")
-    sizes = [size for size, latency in profile.latencies.items() if latency is not None]
+    known = {size: latency for size, latency in profile.latencies.items() if latency is not None}
+    sizes = list(known)
     for point in shown:
-        at, own = sizes.index(point), profile.latencies[point]
+        at, own = sizes.index(point), known[point]
         near = [sizes[n] if 0 <= n < len(sizes) else None for n in (at - 1, at + 1)]
-        shares = ["" if size is None else f"{profile.latencies[size] / own - 1:+.1%}" for size in near]
+        shares = ["" if size is None else f"{known[size] / own - 1:+.1%}" for size in near]
         table.add_row(str(point), f"{own:,}" if profile.unit == "cycles" else f"{own:.6f}", *shares)
     return table
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Context, Option
 
-from etalstm.cli.options import given
+from etalstm.cli.parser import given
 from etalstm.cli.research.translate import PACKAGE, package
 from etalstm.data import DATASETS, TASKS
 from etalstm.host.drawing import can_draw
@@ -107,7 +107,7 @@ def density(
     settings = Settings(
         dataset, hidden=hidden, layers=layers, batch=batch, steps=steps, embedding=embedding, epochs=epochs,
         iterations=iterations, optimizer=optimizer, learning_rate=lr, momentum=momentum, clip=clip,
-        evaluation_batches=evaluation_batches, data=data and str(data), task=task, decay=decay,
+        evaluation_batches=evaluation_batches, data=None if data is None else str(data), task=task, decay=decay,
         dropout=dropout,
     )  # fmt: skip
     study_of(Network(), settings, runs, seeds, out)

@@ -3,18 +3,20 @@
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Context, Option
 
 from etalstm.cli import SIGNAL_EXIT
 from etalstm.cli.devices import DEVICES_HELP
 from etalstm.cli.extras import with_extra
-from etalstm.cli.options import given, option
+from etalstm.cli.options import option
+from etalstm.cli.parser import given
 from etalstm.cli.using import lines_of
 from etalstm.device import GOLDEN, open_device
 from etalstm.errors import RunError
@@ -25,7 +27,7 @@ from etalstm.train.folder import RunFolder
 PACKAGE = "etalstm.research.translate"
 RUN, DATA, MODEL, LEARN, MACHINE = "The run", "Data", "Model", "Learning", "Machine"
 NO_SETTINGS = ("out", "resume", "overwrite")
-READ = {
+READ: dict[str, Callable[[Any], object]] = {
     "theta": read_thresholds,
     "delta_target": partial(number_or_off, "delta_target"),
     "data": lambda path: str(path.absolute()),
@@ -82,11 +84,8 @@ def train(
     Ctrl-C, SIGTERM and SIGHUP leave a checkpoint; the exit code is then 130, 143 or 129.
     """
     parts = package()
-    chosen = {
-        name: READ.get(name, lambda value: value)(value)
-        for name, value in given(context).items()
-        if name not in NO_SETTINGS
-    }
+    chosen = {name: value for name, value in given(context).items() if name not in NO_SETTINGS}
+    chosen |= {name: read(chosen[name]) for name, read in READ.items() if name in chosen}
     if resume and overwrite:
         raise ValueError("--resume goes on with a run, --overwrite begins anew: there must be one of them, got both")
     folder = RunFolder(out)
@@ -123,7 +122,7 @@ def run(
         raise ValueError("there must be sentences to translate, or a file of them (--file)")
     parts = package()
     _check_beam(beam)
-    lines = texts or lines_of(file)
+    lines = lines_of(file) if file else texts
     with _opened(engine, preset) as opened:
         _, trained = parts.trained.load(folder, opened, last)
         for line in trained.translate(lines, beam):

@@ -10,10 +10,10 @@ from typer import Option
 
 from etalstm.cli.devices import open_named
 from etalstm.cli.options import Trace, TraceFirst, TraceLast, trace_options
-from etalstm.device import Device, OffloadDevice, TrainingShape
+from etalstm.device import OffloadDevice, TrainingShape
 from etalstm.device.comparison import Comparison, RandomRun
 from etalstm.device.comparison import compare as run_comparison
-from etalstm.device.machine.hardware import is_simulation
+from etalstm.device.machine.hardware import HardwareDevice, is_simulation
 from etalstm.network.architecture import SWING
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.execution import (
@@ -100,14 +100,14 @@ def compare(
         for number, (name, configuration) in enumerate(zip(names, presets, strict=True)):
             traced = waveform if number == last else {}
             opened = stack.enter_context(open_named(name, configuration, stall=stall, **traced))
-            if number == last:
-                clock = partial(_cycle, opened)
+            if number == last and isinstance(opened, HardwareDevice):
+                clock = partial(_cycle, opened.accelerator.transport)
             opened = OffloadDevice(opened) if offload and number else opened
             sessions[f"{number}: {name} {configuration}"] = opened.create(shape)
         found = run_comparison(sessions, shape, run, clock)
     if as_json:
-        names = ("tensors", "words", "mismatched_words", "first_mismatch")
-        print(json.dumps({"iterations": iterations} | {name: getattr(found, name) for name in names}))
+        told = {name: getattr(found, name) for name in ("tensors", "words", "mismatched_words", "first_mismatch")}
+        print(json.dumps({"iterations": iterations} | told))
     else:
         print(f"{found.words:,} words of {found.tensors} tensors compared, {found.mismatched_words:,} differ")
         if found.first_mismatch:
@@ -123,8 +123,8 @@ def _last_simulated(names: list[str]) -> int | None:
     return max((number for number, name in enumerate(names) if is_simulation(name)), default=None)
 
 
-def _cycle(device: Device) -> int:
-    return device.accelerator.transport.simulation.cycle
+def _cycle(transport) -> int:
+    return transport.simulation.cycle
 
 
 def _how_to_see(found: Comparison) -> str:

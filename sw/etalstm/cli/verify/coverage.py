@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from typer import Option
 
-from etalstm.cli.tables import print_table
+from etalstm.cli.output import print_table
 
 NAMED = 40  # holes that are printed; `--json` has all
 

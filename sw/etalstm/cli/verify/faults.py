@@ -27,7 +27,9 @@ def faults(
 ) -> None:
     """Train a small network on the simulated machine, with a fault each time; exit code 1 for a hang or a crash."""
     campaign = importlib.import_module("etalstm_sim.trials.faults.campaign")  # needs the hardware description
-    outcomes, silent, bad = Counter(), Counter(), []
+    outcomes: Counter[tuple[str, str]] = Counter()
+    silent: Counter[tuple[str, str]] = Counter()
+    bad = []
     with Progress(transient=True, disable=as_json) as progress:
         task = progress.add_task("cases", total=count)
         for found in campaign.campaign(count, seed, first, preset, scrub):

@@ -25,7 +25,8 @@ def programs(
 ) -> None:
     """Change a field of a valid program; exit code 1 if contract, model and machine disagree about how one ends."""
     near_valid = importlib.import_module("etalstm_sim.trials.programs.near_valid")  # needs the hardware description
-    ends, promised, bad = Counter(), 0, []
+    ends: Counter[tuple[str, str]] = Counter()
+    promised, bad = 0, []
     with Progress(transient=True, disable=as_json) as progress:
         task = progress.add_task("programs", total=count)
         for found in near_valid.near_valid(count, seed, first, preset, on):
