@@ -5,7 +5,7 @@ import json
 import pytest
 
 from etalstm.cli.main import run
-from etalstm.train.curves import panels_of, smoothed
+from etalstm.train.metrics import panels_of, smoothed
 
 ENTRIES = [
     {"kind": "iteration", "iteration": 1, "epoch": 1, "loss": 2.0, "accuracy": 0.25},

@@ -10,7 +10,7 @@ from etalstm.errors import CallOrderError
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage, Usage
-from etalstm.train.chooser import PROBE_EPOCHS, Chooser, words_per_element
+from etalstm.train.control import PROBE_EPOCHS, Chooser, words_per_element
 from etalstm.train.folder import CHECKPOINT, METRICS
 from etalstm.train.loop import Trainer
 from etalstm.train.settings import Settings

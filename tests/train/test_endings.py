@@ -10,8 +10,7 @@ from etalstm.device import open_device
 from etalstm.errors import DivergedError
 from etalstm.train.checkpoint import Checkpoint
 from etalstm.train.folder import BEST, CHECKPOINT, METRICS
-from etalstm.train.interrupt import Interrupt
-from etalstm.train.loop import Trainer
+from etalstm.train.loop import Interrupt, Trainer
 from etalstm.train.model import HostModel
 from tests.runs import DIGITS, PYDOC, changed, done, log, train
 

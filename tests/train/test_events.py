@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from etalstm.train.events import EventFile, masked_crc32c, record
+from etalstm.train.reports import EventFile, masked_crc32c, record
 
 
 def test_checksums_are_those_of_the_standard():

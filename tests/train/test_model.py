@@ -7,8 +7,7 @@ from etalstm.data import Batch
 from etalstm.network.slices import slice_ranges
 from etalstm.train.checkpoint import Identity
 from etalstm.train.loss import Loss, softmax_cross_entropy
-from etalstm.train.model import HostModel
-from etalstm.train.output_pass import OutputPass
+from etalstm.train.model import HostModel, OutputPass
 
 STEP, BOUND = 1e-2, 2e-3  # float32 losses of about 1: central differences are good to some 1e-4
 

@@ -10,7 +10,7 @@ from etalstm.device import open_device
 from etalstm.errors import DivergedError
 from etalstm.train.folder import CHECKPOINT, METRICS
 from etalstm.train.loop import Trainer
-from etalstm.train.output_pass import OutputPass
+from etalstm.train.model import OutputPass
 from etalstm.train.settings import Settings
 
 BOUND = 1e-3  # of four float32 steps against float64 ones, over the size of a step

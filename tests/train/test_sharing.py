@@ -9,8 +9,8 @@ from etalstm.device import TrainingShape
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.network.shape import NetworkShape
 from etalstm.train.folder import CHECKPOINT
+from etalstm.train.learner import choose_sharing
 from etalstm.train.settings import Settings
-from etalstm.train.sharing import choose_sharing
 from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 from tests.runs import DIGITS, log, train

@@ -6,9 +6,8 @@ from typing import Annotated
 from typer import Argument, Option
 
 from etalstm.errors import RunError
-from etalstm.train.curves import draw_runs
 from etalstm.train.folder import RunFolder
-from etalstm.train.metrics import read_log
+from etalstm.train.metrics import draw_runs, read_log
 
 
 def plot(

@@ -18,9 +18,8 @@ from etalstm.data.tables import DELIMITERS
 from etalstm.errors import DataError
 from etalstm.network.execution import PRESET_HELP
 from etalstm.train import TrainedModel, load
-from etalstm.train.export import FORMATS
 from etalstm.train.folder import RunFolder
-from etalstm.train.trained import CHECKPOINTS
+from etalstm.train.trained import CHECKPOINTS, FORMATS
 
 Run = Annotated[Path, Argument(help="Folder of eta-lstm train")]
 DeviceName = Annotated[str, Option("--device", help=f"What computes: {DEVICES_HELP}; the run's own does not matter")]

@@ -20,7 +20,10 @@ INPUTS = 7  # x, h0, c0, w_ih, w_hh, b_ih, b_hh
 
 
 def layer_forward(inputs: Sequence[Tensor], batch_sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Do what :func:`etalstm.nn.operators.lstm_layer` does, to rounding; θ is 0. `inputs` are its first ``INPUTS``."""
+    """Do what :func:`lstm_layer` does, to rounding, in operations that PyTorch can differentiate any number of times.
+
+    θ is 0. `inputs` are the first ``INPUTS`` of the operator.
+    """
     x, h0, c0, w_ih, w_hh, b_ih, b_hh = inputs
     sizes = [x.shape[1]] * x.shape[0] if batch_sizes is None else batch_sizes.tolist()
     steps = list(x.unbind()) if batch_sizes is None else list(x.split(sizes))

@@ -13,7 +13,7 @@ from torch import nn
 from etalstm.nn.training import load_adam, load_module
 from etalstm.train.declared import RunSettings
 from etalstm.train.folder import RunFolder
-from etalstm.train.interrupt import Interrupt
+from etalstm.train.loop import Interrupt
 from etalstm.train.metrics import MetricsLog
 from etalstm.train.sealed import Part, Place, Sealed, check_same
 

@@ -61,7 +61,7 @@ class Origin(Part):
 
 
 class ChooserState(Part):
-    """What the storage ``auto`` has seen, see :class:`etalstm.train.chooser.Chooser`."""
+    """What the storage ``auto`` has seen, see :class:`etalstm.train.control.Chooser`."""
 
     dense_for: list[NonNegativeInt]
     words: list[float]

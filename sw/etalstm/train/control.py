@@ -1,17 +1,13 @@
-"""Moves a threshold so that the share that it leaves is the target: of the gates' gradients δ, or of x and h.
+"""What follows the numbers of a run: a threshold that leaves a share of δ, or of x and h; and each layer's storage.
 
-Small gradients of gates can be left out of the products without loss of quality ("Structurally sparsified backward
-propagation", arXiv 1806.00512), and so can small changes of x and h, see :mod:`etalstm.network.delta_inputs`. How small
-is small depends on the data, the loss, the batch, and how far training has come. So the threshold follows the shares
-that iterations had: it grows while more than the target is left, and shrinks while less is, the faster the further.
-Over many iterations the mean share is then close to the target. All that is done are single multiplications and
-divisions, which every machine rounds alike.
+All that decides is the same on every device: counts, and single multiplications and divisions, which every machine
+rounds alike.
 """
 
 import numpy as np
 
-from etalstm.network.storage import DENSE, check_threshold
-from etalstm.train.chooser import CHOOSING
+from etalstm.network.storage import DENSE, DENSE_TENSORS, KINDS, Usage, check_threshold
+from etalstm_hw.contract import STREAM_BLOCK
 
 DELTA_START = 2.0**-24  # of δ: few gradients of a mean loss that matter are smaller
 INPUT_START = 2.0**-7  # of x and h: initial embeddings and h are below 1
@@ -34,7 +30,13 @@ def check_delta_target(target: float, policy: str) -> None:
 
 
 class ShareControl:
-    """Gives each iteration's threshold.
+    """Gives each iteration's threshold, moved so that the share that it leaves is the target.
+
+    Small gradients of gates can be left out of the products without loss of quality ("Structurally sparsified backward
+    propagation", arXiv 1806.00512), and so can small changes of x and h, see :mod:`etalstm.network.delta_inputs`. How
+    small depends on the data, the loss, the batch, and how far training has come. So the threshold grows while more
+    than the target is left, and shrinks while less is, the faster the further. Over many iterations the mean share is
+    then close to the target.
 
     Parameters
     ----------
@@ -57,3 +59,80 @@ class ShareControl:
         step = GAIN * (density - self.target) / (self.target * (1 - self.target))
         factor = 1 + min(step, LARGEST_GROWTH) if step > 0 else 1 / (1 - step)
         self.threshold = float(np.float32(min(MOST, max(LEAST, self.threshold * factor))))
+
+
+SMALLEST, FASTEST = CHOOSING = ("auto", "auto-fastest")
+PROBE_EPOCHS = 4  # a dense layer is kept as streams again, and so measured, after so many epochs
+DELTA_BAR = 0.95  # nonzero share of δ above which ms1 saves nothing; some of δ is zero in dense layers too
+
+
+class Chooser:
+    """Chooses every layer's policy, ``dense`` or ``ms1``: what was the better in the epoch before.
+
+    The first is ``ms1``, which measures. ``auto`` takes the smaller: ``dense`` keeps five words for each element of a
+    cell, ``ms1`` a mask bit and the kept word for each of six local gradients. The smaller also moves fewer bytes, as
+    either goes to memory once and comes back once. ``auto-fastest`` takes the one with fewer cycles. Both have the same
+    element-wise work, and their bytes move beside it. So what counts is how much of δ ``ms1`` makes zero, which no
+    product is spent on: ``ms1``, be it the larger, unless nearly all of δ is left. Then its streams cost a hundredth of
+    the cycles and save nothing. ``ms1-bf16`` is no candidate, as it would always win with at most 3.2 words. Its cost
+    is accuracy, so a user must ask for it.
+
+    Parameters
+    ----------
+    layers : int
+    storage : str
+        One of ``CHOOSING``.
+
+    Members
+    -------
+    policies : tuple of str
+        Of the epoch at hand.
+    state : dict of lists of numbers
+        All of it, for a checkpoint; may be set.
+    """
+
+    def __init__(self, layers: int, storage: str = SMALLEST):
+        self._fastest = storage == FASTEST
+        self.state = {
+            "dense_for": [0] * layers, "words": [0.0] * layers, "deltas": [0.0] * layers, "iterations": 0
+        }  # fmt: skip
+
+    @property
+    def state(self) -> dict:
+        """Epochs for which each layer has been dense, and the epoch's sums."""
+        sums = {"words": [*self._words], "deltas": [*self._deltas], "iterations": self._iterations}
+        return {"dense_for": [*self._dense_for]} | sums
+
+    @state.setter
+    def state(self, state: dict) -> None:
+        self._dense_for, self._words = [*state["dense_for"]], [*state["words"]]
+        deltas = state.get("deltas", [0.0] * len(self._words))  # checkpoints made before ``auto-fastest`` have none
+        self._deltas, self._iterations = [*deltas], state["iterations"]
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """What each layer keeps in the epoch at hand."""
+        return tuple("dense" if epochs else "ms1" for epochs in self._dense_for)
+
+    def measure(self, usages: list[Usage]) -> None:
+        """Take in what the layers kept in an iteration; of a dense one not every device knows what it would."""
+        for layer, (usage, dense) in enumerate(zip(usages, self._dense_for, strict=True)):
+            self._words[layer] += 0.0 if dense else words_per_element(usage)
+            self._deltas[layer] += 0.0 if dense else usage.delta_density
+        self._iterations += 1
+
+    def end_epoch(self) -> None:
+        """Choose anew."""
+        sums, bar = (self._deltas, DELTA_BAR) if self._fastest else (self._words, DENSE_TENSORS)
+        for layer, (total, dense) in enumerate(zip(sums, self._dense_for, strict=True)):
+            stays = 0 < dense < PROBE_EPOCHS
+            loses = not dense and total > bar * self._iterations
+            self._dense_for[layer] = dense + 1 if stays or loses else 0
+        nothing = [0.0] * len(self._dense_for)
+        self._words, self._deltas, self._iterations = nothing, [*nothing], 0
+
+
+def words_per_element(usage: Usage) -> float:
+    """Give the words that a layer's streams had for each element of the cells that were not skipped, masks included."""
+    elements = usage.elements * (usage.cells - usage.skipped) // max(usage.cells, 1)
+    return sum(usage.kept) / max(elements, 1) + len(KINDS) / STREAM_BLOCK

@@ -13,7 +13,7 @@ from etalstm.host.durable import write_whole
 from etalstm.host.strict import check_fields
 from etalstm.train.checkpoint import Checkpoint
 from etalstm.train.declared import RunSettings
-from etalstm.train.events import EVENT_FILE
+from etalstm.train.reports import EVENT_FILE
 from etalstm.train.settings import Settings
 
 SETTINGS, METRICS, ENCODING = "settings.toml", "metrics.jsonl", "encoding.json"

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import signal
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -19,12 +20,47 @@ from etalstm.host.durable import write_whole
 from etalstm.train.checkpoint import Checkpoint, ChooserState, Description, Generator, Position, Watched
 from etalstm.train.evaluation import evaluate
 from etalstm.train.folder import RunFolder
-from etalstm.train.interrupt import Interrupt
 from etalstm.train.metrics import MetricsLog
 from etalstm.train.reports import EventReport
 from etalstm.train.schedule import Schedule, watch
 from etalstm.train.settings import Settings
 from etalstm.train.state import host_of, layers_of, open_learner, tensors_of
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupt:
+    """Context in which the first SIGINT, SIGTERM or SIGHUP only sets :attr:`requested`; a second one acts as usual.
+
+    Outside the main thread, where Python delivers no signals, it does nothing. A signal that the process ignores stays
+    ignored: a run under ``nohup`` outlives its terminal.
+
+    Members
+    -------
+    requested : int
+        The signal's number, 0 while there was none.
+    """
+
+    def __init__(self) -> None:
+        self.requested = 0
+        self._previous: dict = {}
+
+    def _handle(self, number: int, _: object) -> None:
+        self.requested = number
+        self._restore()
+
+    def _restore(self) -> None:
+        while self._previous:
+            signal.signal(*self._previous.popitem())
+
+    def __enter__(self) -> "Interrupt":
+        if threading.current_thread() is threading.main_thread():
+            heeded = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+            self._previous = {number: signal.signal(number, self._handle) for number in heeded}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
 
 
 class Trainer:

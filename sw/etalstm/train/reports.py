@@ -1,18 +1,139 @@
-"""Where a run's numbers are shown besides its log: TensorBoard, Weights & Biases, MLflow.
+"""Where a run's numbers are shown besides its log: TensorBoard (its files need none), Weights & Biases, MLflow.
 
 Each report is called with every entry of the log and is a context manager that closes it.
 """
 
 import dataclasses
 import importlib
+import itertools
 import math
-from collections.abc import Callable
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from etalstm.errors import RunError
-from etalstm.train.events import EventFile
+from etalstm.host.durable import naming
 from etalstm.train.settings import Settings
+
+EVENT_FILE = "events.out.tfevents"  # how the names of event files begin: by that TensorBoard knows them
+LARGEST = float(np.finfo(np.float32).max)  # a scalar is stored as float32
+_opened = itertools.count()  # files of one process may begin within one second
+_POLYNOMIAL = 0x82F63B78  # CRC-32C, reflected
+_MASK_DELTA = 0xA282EAD8  # records store rotated checksums, so that one of a checksum is not trivial
+
+
+def _table() -> list[int]:
+    entries = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
+        entries.append(value)
+    return entries
+
+
+_TABLE = _table()
+
+
+def masked_crc32c(data: bytes) -> int:
+    """Give the rotated CRC-32C of some bytes, as records store it."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def _varint(value: int) -> bytes:
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def _message(number: int, content: bytes) -> bytes:
+    """Put a field that has a length (wire type 2) into bytes."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _event(wall_time: float, step: int, rest: bytes) -> bytes:
+    """Give an ``Event``: wall_time is field 1, step field 2."""
+    return b"\x09" + struct.pack("<d", wall_time) + b"\x10" + _varint(step) + rest
+
+
+def _scalar(tag: str, value: float) -> bytes:
+    """Give a ``Summary.Value``: tag is field 1, simple_value field 2."""
+    return _message(1, _message(1, tag.encode()) + b"\x15" + struct.pack("<f", value))
+
+
+def record(content: bytes) -> bytes:
+    """Wrap a message as a record."""
+    length = struct.pack("<Q", len(content))
+    return b"".join(
+        [length, struct.pack("<I", masked_crc32c(length)), content, struct.pack("<I", masked_crc32c(content))]
+    )
+
+
+class EventFile:
+    """A new event file of TensorBoard in a folder. Usable as a context manager that closes it.
+
+    A file is a sequence of records. A record is its length (8 bytes), a checksum of that, an ``Event`` message, and a
+    checksum of that. The messages are few enough to be put together field by field. Source:
+    ``tensorboard/compat/proto/event.proto`` and ``summary.proto``; the record format of TensorFlow's ``TFRecord``.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it is not there. TensorBoard shows all of a folder's files as one run.
+    resumed_at : int, optional
+        The last step that counts of the folder's other files; TensorBoard leaves out those after it.
+    """
+
+    def __init__(self, folder: Path, resumed_at: int | None = None):
+        folder.mkdir(parents=True, exist_ok=True)
+        now = time.time()
+        self.path = folder / f"{EVENT_FILE}.{int(now)}.{socket.gethostname()}.{os.getpid()}.{next(_opened)}"
+        self._file = open(self.path, "xb")  # noqa: SIM115  closed by close()
+        self._write(_event(now, 0, _message(3, b"brain.Event:2")))
+        if resumed_at is not None:
+            self._write(_event(now, resumed_at + 1, _message(7, b"\x08\x01")))  # session_log: START
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Append numbers at a step; those that are no finite float32 are shown as gaps.
+
+        Parameters
+        ----------
+        step : int
+            From 0 on.
+        values : dict from tag to number
+        """
+        finite = {tag: value for tag, value in values.items() if abs(value) <= LARGEST}
+        if finite:
+            content = b"".join(_scalar(tag, value) for tag, value in finite.items())
+            self._write(_event(time.time(), step, _message(5, content)))
+
+    def _write(self, content: bytes) -> None:
+        with naming(self.path):
+            self._file.write(record(content))
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file; what could not be written before is tried once more."""
+        with naming(self.path):
+            self._file.close()
+
+    def __enter__(self) -> "EventFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 Report = Callable[[dict], None]
 PLACES = ("iteration", "epoch", "batches", "of_batches")  # of an entry: where it stands, not what was measured
@@ -41,7 +162,7 @@ def both(one: Report, other: Report) -> Report:
 
 
 class EventReport:
-    """TensorBoard's event files in a folder; see :class:`etalstm.train.events.EventFile`."""
+    """TensorBoard's event files in a folder; see :class:`etalstm.train.reports.EventFile`."""
 
     def __init__(self, folder: Path, resumed_at: int | None = None):
         self._file = EventFile(folder, resumed_at)

@@ -32,8 +32,7 @@ from etalstm.network.shared_tokens import OFF
 from etalstm.network.slices import AUTO, check_slices
 from etalstm.network.storage import MS1, POLICIES, Storage, check_threshold, default_policy, read_thresholds
 from etalstm.network.update_rule import check_hyperparameters
-from etalstm.train.chooser import CHOOSING
-from etalstm.train.control import check_delta_target, check_target
+from etalstm.train.control import CHOOSING, check_delta_target, check_target
 from etalstm.train.data_settings import DATA, WITH_VECTORS, DataSettings
 from etalstm.train.declared import (
     ALWAYS,
@@ -79,7 +78,7 @@ class Settings(DataSettings):
     epochs, iterations
         The run ends at whichever comes first.
     storage, theta
-        :class:`etalstm.network.storage.Storage`; ``auto`` and ``auto-fastest``: :mod:`etalstm.train.chooser`.
+        :class:`etalstm.network.storage.Storage`; ``auto`` and ``auto-fastest``: :mod:`etalstm.train.control`.
     ms2, ms2_steps, ms2_full_epochs, ms2_without
         :mod:`etalstm.train.significance`; `ms2` is τ.
     delta_target, input_target
@@ -87,7 +86,7 @@ class Settings(DataSettings):
     input_threshold, refresh
         Θ and R of :class:`etalstm.network.delta_inputs.DeltaInputs`; Θ is kept as a text.
     shared_tokens, slices
-        :mod:`etalstm.train.sharing`, :mod:`etalstm.network.slices`. Slices ``auto`` are those of the checkpoint that
+        :mod:`etalstm.train.learner`, :mod:`etalstm.network.slices`. Slices ``auto`` are those of the checkpoint that
         the run goes on from, or :meth:`etalstm.device.Device.best_slices`.
     optimizer, momentum, beta1, beta2, epsilon, weight_decay, clip
         :mod:`etalstm.train.optimizers`. Adam and AdamW have no momentum.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
+from safetensors.numpy import save
 from threadpoolctl import threadpool_limits
 
 from etalstm.data import DataSet, Encoding
@@ -15,16 +16,48 @@ from etalstm.data.dataset import CLASSIFY, LANGUAGE, REGRESS
 from etalstm.data.sequences import finite_float32
 from etalstm.device import Device, Session, TrainingShape, open_device
 from etalstm.errors import CheckpointError, DataError
+from etalstm.formats.interchange.onnx_write import Network, write_onnx
+from etalstm.formats.interchange.state import LstmState
+from etalstm.host.durable import write_whole
 from etalstm.network.architecture import SWING
-from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.shape import LayerParameters, NetworkShape, check_size
 from etalstm.network.storage import Storage
 from etalstm.train.checkpoint import Checkpoint
 from etalstm.train.evaluation import evaluate, forward
-from etalstm.train.export import FORMATS
 from etalstm.train.folder import RunFolder
-from etalstm.train.model import HostModel
+from etalstm.train.model import BIAS, EMBEDDING, HostModel
 from etalstm.train.settings import Settings
 from etalstm.train.state import host_of, layers_of
+
+
+def pytorch_tensors(layers: list[LayerParameters], model: HostModel) -> dict[str, np.ndarray]:
+    """Give all parameters by PyTorch's names, float32."""
+    tensors = {"embedding.weight": model.parameters[EMBEDDING]} if model.identity.tokens else {}
+    tensors |= {f"lstm.{name}": array for name, array in LstmState.of_layers(layers).arrays().items()}
+    tensors |= {"linear.weight": model.output_weights, "linear.bias": model.parameters[BIAS]}
+    return {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+
+
+def write_safetensors(path: Path, layers: list[LayerParameters], model: HostModel) -> None:
+    """Write all parameters by PyTorch's names into a safetensors file; :class:`OSError` if that cannot be.
+
+    ``embedding.weight`` (tokens, E); ``lstm.weight_ih_l0`` (4H, I), ``lstm.weight_hh_l0`` (4H, H), ``lstm.bias_ih_l0``
+    and ``lstm.bias_hh_l0`` (4H,), and so on for each layer; ``linear.weight`` (C, H) and ``linear.bias`` (C,). The two
+    biases of a layer are one in this program. It is exported as the first; the second is zero.
+    """
+    write_whole(path, save(pytorch_tensors(layers, model)))
+
+
+def write_network(path: Path, layers: list[LayerParameters], model: HostModel) -> None:
+    """Write the whole network into an ONNX file: :func:`etalstm.formats.interchange.onnx_write.write_onnx`."""
+    embedding = model.parameters[EMBEDDING] if model.identity.tokens else None
+    output = model.output_weights, model.parameters[BIAS]
+    write_onnx(path, Network(LstmState.of_layers(layers), embedding, output, model.identity.per_step))
+
+
+FORMATS = {".safetensors": write_safetensors, ".onnx": write_network}
+"""What a file's ending says of its format."""
+
 
 BATCH = 32  # sequences that are predicted at once
 SESSIONS = 8  # shapes for which a device is planned at once
@@ -249,7 +282,7 @@ class TrainedModel:
         return self.encoding.decode(drawn)
 
     def export(self, path: Path | str) -> None:
-        """Write the parameters, in the format that the file's ending says: see :mod:`etalstm.train.export`.
+        """Write the parameters, in the format that the file's ending says: one of :data:`FORMATS`.
 
         Raises
         ------

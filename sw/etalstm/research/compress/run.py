@@ -15,7 +15,7 @@ from etalstm.research.compress.task import Task
 from etalstm.research.compress_settings import DENSE, GROW_WEIGHTS, PRUNE_UNITS, PRUNE_WEIGHTS, CompressSettings
 from etalstm.research.module_run import ModuleRun
 from etalstm.train.folder import RunFolder
-from etalstm.train.interrupt import Interrupt
+from etalstm.train.loop import Interrupt
 
 PRUNING = (PRUNE_UNITS, PRUNE_WEIGHTS)
 ACCEPTED, REJECTED = "accepted", "rejected"

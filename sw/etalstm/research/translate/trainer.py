@@ -20,7 +20,7 @@ from etalstm.research.translate.settings import TranslationSettings
 from etalstm.research.translate.trained import Trained, batches_of, make_model
 from etalstm.train.control import DELTA_START, ShareControl
 from etalstm.train.folder import RunFolder
-from etalstm.train.interrupt import Interrupt
+from etalstm.train.loop import Interrupt
 
 BEAM = 5  # of the test at a run's end
 
