@@ -63,10 +63,10 @@ def _round_trip(load, beat_words, words):
     input. All streams of a run have the same length and format. Stalls come at the input, between both, and at the
     output.
     """
-    format_, narrow = load("etalstm_hw.contract").FloatFormat(0, 3), load("etalstm_hw.codec.narrow")
+    format_, slow = load("etalstm_hw.contract").FloatFormat(0, 3), load("etalstm_hw.codec.slow")
     m = Module()
-    m.submodules.compressor = compressor = narrow.compressor(format_, beat_words, words)
-    m.submodules.decompressor = decompressor = narrow.decompressor(format_, beat_words, words)
+    m.submodules.compressor = compressor = slow.compressor(format_, beat_words, words)
+    m.submodules.decompressor = decompressor = slow.decompressor(format_, beat_words, words)
     i, o, extent = compressor.i, decompressor.o, decompressor.extent
     _drive(m, i.valid, i.p, o.ready, extent.valid)
     _join(m, compressor, decompressor)
@@ -120,10 +120,10 @@ PROOFS = [
         reach=14,
         small=_SMALL,
         mutants=(
-            _compress("used < rows - 1", "used < rows"),
-            _compress("place + first)", "place)"),
-            _compress("Mux(first, place, mask_place)), first.eq(0)]", "place), first.eq(0)]"),
-            _compress("total.eq(total + row.count)", "total.eq(total + count)"),
+            _compress("used < lines - 1", "used < lines"),
+            _compress("address + first)", "address)"),
+            _compress("Mux(first, address, mask_address)), first.eq(0)]", "address), first.eq(0)]"),
+            _compress("total.eq(total + kept.count)", "total.eq(total + count)"),
             _compress(
                 "with m.If(masking):\n            m.d.sync += mask.eq(0)",
                 "with m.If(0):\n            m.d.sync += mask.eq(0)",
@@ -133,17 +133,17 @@ PROOFS = [
             _compress("start[shift:] + wraps", "start[shift:]"),
             _compress("filled = last & partial", "filled = partial"),
             _compress("ending.eq(0), total.eq(0)", "ending.eq(0)"),
-            _compress("place.eq((end + partial) << shift)", "place.eq(end << shift)"),
+            _compress("address.eq((end + partial) << shift)", "address.eq(end << shift)"),
             _decompress("odd.eq(bf16 & behind[0] & (", "odd.eq(bf16 & ("),
             _decompress("kept.eq(kept - needed)", "kept.eq(kept)"),
-            _decompress("mask_rows.eq(mask_rows - 1)", "mask_rows.eq(mask_rows)"),
-            _decompress("with m.If(used >> beat):", "with m.If(0):"),
-            _decompress("source.eq((place >> (self._units.bit_length() - 1)) + before)", "source.eq(before)"),
+            _decompress("mask_beats.eq(mask_beats - 1)", "mask_beats.eq(mask_beats)"),
+            _decompress("with m.If(used >> beat_shift):", "with m.If(0):"),
+            _decompress("source.eq((first >> (self._units.bit_length() - 1)) + before)", "source.eq(before)"),
             _decompress("word.eq(Mux(mask[n], element, 0))", "word.eq(element)"),
             _decompress("(final | (rest != 2))", "1"),
             _decompress(
-                "with m.If(closes):\n            m.d.sync += [ended.eq(0), drained",
-                "with m.If(0):\n            m.d.sync += [ended.eq(0), drained",
+                "with m.If(closes):\n            m.d.sync += [ended.eq(0), dropped",
+                "with m.If(0):\n            m.d.sync += [ended.eq(0), dropped",
             ),
         ),
     ),

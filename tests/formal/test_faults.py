@@ -56,14 +56,14 @@ PROOFS = [
         method=induction(6),
         reach=8,
         small=(
-            Change("etalstm_hw.machine.faults", "_GROUP = 8", "_GROUP = 2"),
+            Change("etalstm_hw.machine.faults", "_CHUNK = 8", "_CHUNK = 2"),
             Change("etalstm_hw.contract.fields", "COMPLETED_BITS = 32", "COMPLETED_BITS = 2"),
             Change("etalstm_hw.contract.fields", "TARGET_BITS = 20", "TARGET_BITS = 2"),
         ),
         mutants=(
             _mutant("for number in reversed(range(start", "for number in (range(start"),
             _mutant("for first in reversed(firsts):", "for first in firsts:"),
-            _mutant("min(start + _GROUP, self._channels)", "min(start + _GROUP, self._channels - 1)"),
+            _mutant("min(start + _CHUNK, self._channels)", "min(start + _CHUNK, self._channels - 1)"),
             _mutant(
                 'first["status"].eq(Status.IDLE)', 'first["status"].eq(first["status"])', "a channel's status stays"
             ),

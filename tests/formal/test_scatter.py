@@ -60,18 +60,18 @@ PROOFS = [
             Change("etalstm_hw.dma.scatter", "**{name: transpose[name] for name in", "**{name: 2 for name in"),
         ),
         mutants=(
-            _mutant("next_row.eq(row + now.outer_beats)", "next_row.eq(now.offset + now.outer_beats)"),
+            _mutant("next_turn.eq(turn + now.outer_beats)", "next_turn.eq(now.offset + now.outer_beats)"),
             _mutant("ends.eq(ends_lanes & (now.outer == 1))", "ends.eq(ends_lanes)"),
             _mutant("now.offset + now.beats <= self.size", "now.offset + now.beats < self.size"),
             _mutant("now.offset + now.beats <= self.size", "now.offset <= self.size"),
             _mutant("self.o.valid.eq(active & inside)", "self.o.valid.eq(active)"),
             _mutant("self.o.p.tag.final.eq(ends)", "self.o.p.tag.final.eq(ends_lanes)"),
             _mutant("(taken & ends)", "(self.o.ready & ends)"),
-            _mutant("row.eq(next_row),", ""),
+            _mutant("turn.eq(next_turn),", ""),
             _mutant("lanes_left.eq(now.lanes),", ""),
-            _mutant("now.offset + now.lane_beats)", "row + now.lane_beats)"),
+            _mutant("now.offset + now.lane_beats)", "turn + now.lane_beats)"),
             _mutant("with m.If(ends):", "with m.If(0):"),
-            _mutant("row.eq(self.i.p.offset)", "row.eq(0)"),
+            _mutant("turn.eq(self.i.p.offset)", "turn.eq(0)"),
         ),
     )
 ]

@@ -16,7 +16,7 @@ def selector(load):
     format_ = load("etalstm_hw.contract").FloatFormat(2, 5)
     unit = load("etalstm_hw.codec.select").Selector(format_, _WORDS)
     m = bench(unit)
-    i, o, row = unit.i, unit.o, unit.o.p
+    i, o, kept = unit.i, unit.o, unit.o.p
     taken, given = stream_in(m, i, name="i"), stream_out(m, o, name="o")
     round_to_half = load("etalstm_hw.fp.format").round_to_half
     keep, count = Signal(_WORDS), [0]
@@ -32,19 +32,19 @@ def selector(load):
         total = Signal(3, name=f"count{n}")
         m.d.comb += total.eq(count[-1] + big)
         count.append(total)
-    valid = [Mux(n < row.count, row.words[n], 0) for n in range(_WORDS)]
+    valid = [Mux(n < kept.count, kept.words[n], 0) for n in range(_WORDS)]
     board = Scoreboard(
         m,
         enters=taken,
         expected=payload(*words, count[-1], keep, unit.bf16, i.p.last),
         leaves=given,
-        actual=payload(*valid, row.count, row.keep, row.bf16, row.last),
+        actual=payload(*valid, kept.count, kept.keep, kept.bf16, kept.last),
         capacity=2,
     )
     m.d.comb += [
         Assert(i.ready | (board.inside == 2)),
-        Cover(given & (row.keep == 0b1010) & ~row.bf16),
-        Cover(given & (row.keep == 0b0110) & row.bf16 & row.last),
+        Cover(given & (kept.keep == 0b1010) & ~kept.bf16),
+        Cover(given & (kept.keep == 0b0110) & kept.bf16 & kept.last),
         Cover(~i.ready),
     ]
     return m
@@ -71,8 +71,8 @@ PROOFS = [
             _mutant("| self.threshold[-1])", ")"),
             _mutant("enters.eq(~valid | leaves)", "enters.eq(leaves)"),
             _mutant("enters.eq(~valid | leaves)", "enters.eq(1)"),
-            _mutant("row.count.eq(sum(keep))", "row.count.eq(sum(keep[1:]))"),
-            _mutant("row.bf16.eq(bf16)", "row.bf16.eq(self.bf16)"),
+            _mutant("out.count.eq(sum(keep))", "out.count.eq(sum(keep[1:]))"),
+            _mutant("out.bf16.eq(bf16)", "out.bf16.eq(self.bf16)"),
             _mutant("step, moves = 1 << digit, []", "step, moves = 1 + digit * 2, []"),
             _mutant(
                 "there[n] & (ways[n] >> digit)[0]",

@@ -35,7 +35,7 @@ class Decompressor(wiring.Component):
 
     ::
 
-        i ── window: two beats, used up to `place` ─┬─ mask ── its lowest bits say which words the next beat keeps
+        i ── window: two beats, used up to `first` ─┬─ mask ── its lowest bits say which words the next beat keeps
                                                     └─ a multiplexer for each word of a beat ── o
 
     A beat of elements a cycle, as long as the stream keeps up: where everything was kept, 32 elements are 33 words. The
@@ -69,132 +69,132 @@ class Decompressor(wiring.Component):
     def __init__(self, format: FloatFormat, beat_words: int, padding: int = 0, halves: bool = True):
         mask_is_a_word(format)
         self._width, self._words, self._padding = format.width, beat_words, padding
-        self._rows = STREAM_BLOCK // beat_words  # of a mask; a row is a beat of elements
-        self._units = 2 if halves else 1  # places are counted in them: how many a word has
+        self._mask_beats = STREAM_BLOCK // beat_words  # beats of elements of a mask
+        self._units = 2 if halves else 1  # of a word; positions in the window count units
         super().__init__(decompressor_ports(format, beat_words))
 
     def elaborate(self, platform):
-        """Three stages: the window is filled; the next row is measured and judged; the row is put out.
+        """Three stages: the window is filled; the next beat of elements is measured and judged; that beat is put out.
 
-        A row is a beat of elements. Its words lie in the window from `place` on. The next mask is taken together with
-        the last row of a mask. Places and sizes count units: ``>> half`` makes words of them, ``>> beat`` beats.
+        The words of the next beat of elements lie in the window from `first` on. The last beat of a mask is taken together
+        with the next mask. Positions and sizes count units: ``>> word_shift`` makes words of them.
         """
         m = Module()
         words, units = self._words, self._units
-        half, beat = units.bit_length() - 1, (units * words).bit_length() - 1
+        word_shift, beat_shift = units.bit_length() - 1, (units * words).bit_length() - 1
         # The window: its words, how many beats there are, the first unit that is not used up.
-        window, have, place = Signal(data.ArrayLayout(self._width, 2 * words)), Signal(range(3)), Signal(beat)
-        # What is left: of a mask its bits and rows, of the stream rows and kept elements.
-        mask, mask_rows = Signal(STREAM_BLOCK), Signal(range(self._rows + 1))
-        rows, kept = (Signal(self._width, name=name) for name in ("rows", "kept"))
+        window, have, first = Signal(data.ArrayLayout(self._width, 2 * words)), Signal(range(3)), Signal(beat_shift)
+        # What is left: of a mask its bits and beats, of the stream beats and kept elements.
+        mask, mask_beats = Signal(STREAM_BLOCK), Signal(range(self._mask_beats + 1))
+        beats, kept = (Signal(self._width, name=name) for name in ("beats", "kept"))
         active, ended, bf16 = Signal(), Signal(), Signal() if units > 1 else C(0)
-        # The next row: its kept elements, the unit behind them, the unit and the word behind all that it takes.
+        # The next beat: its kept elements, the unit behind them, the unit and the word behind all that it takes.
         needed, behind, after, used = (Signal(range(2 * units * words + 1)) for _ in range(4))
         level, end = Signal(range(2 * words + 1)), Signal(range(2 * words + 1))
-        masked, row_there, mask_there, last, odd = (Signal() for _ in range(5))
-        # This cycle: a row is put out, a mask is taken, the stream is over.
+        masked, beat_there, mask_there, last, odd = (Signal() for _ in range(5))
+        # This cycle: a beat is put out, a mask is taken, the stream is over.
         takes, fetches, closes = Signal(), Signal(), Signal()
 
         # Measure
         m.d.comb += [
-            masked.eq(mask_rows != 0),
-            last.eq(rows == 1),
+            masked.eq(mask_beats != 0),
+            last.eq(beats == 1),
             needed.eq(sum(mask[:words])),
             level.eq(have * words),
-            behind.eq(place + Mux(bf16, needed, needed << half)),
-            odd.eq(bf16 & behind[0] & ((mask_rows == 1) | last)),  # a block's last word is filled up
+            behind.eq(first + Mux(bf16, needed, needed << word_shift)),
+            odd.eq(bf16 & behind[0] & ((mask_beats == 1) | last)),  # a block's last word is filled up
             after.eq(behind + odd),
-            end.eq(after >> half),
-            row_there.eq(masked & ((after + units - 1) >> half <= level)),
+            end.eq(after >> word_shift),
+            beat_there.eq(masked & ((after + units - 1) >> word_shift <= level)),
             mask_there.eq(end < level),
         ]
 
         # Take
         m.d.comb += [
-            fetches.eq(mask_there & ~self.error & Mux(masked, takes & (mask_rows == 1) & ~last, rows != 0)),
-            used.eq(Mux(takes, after, place) + (fetches << half)),
+            fetches.eq(mask_there & ~self.error & Mux(masked, takes & (mask_beats == 1) & ~last, beats != 0)),
+            used.eq(Mux(takes, after, first) + (fetches << word_shift)),
             closes.eq(takes & last),
             self.extent.ready.eq(~active),
         ]
         with m.If(takes):
-            m.d.sync += [rows.eq(rows - 1), kept.eq(kept - needed)]
-            m.d.sync += [mask.eq(mask >> words), mask_rows.eq(mask_rows - 1)]
+            m.d.sync += [beats.eq(beats - 1), kept.eq(kept - needed)]
+            m.d.sync += [mask.eq(mask >> words), mask_beats.eq(mask_beats - 1)]
         with m.If(fetches):
-            m.d.sync += [mask.eq(Array(window)[end[: words.bit_length()]]), mask_rows.eq(self._rows)]
+            m.d.sync += [mask.eq(Array(window)[end[: words.bit_length()]]), mask_beats.eq(self._mask_beats)]
         with m.If(closes):
-            m.d.sync += [active.eq(0), mask.eq(0), mask_rows.eq(0)]
+            m.d.sync += [active.eq(0), mask.eq(0), mask_beats.eq(0)]
         with m.If(self.extent.valid & self.extent.ready):
             extent = self.extent.p
-            m.d.sync += [active.eq(1), rows.eq(extent.elements >> (words.bit_length() - 1)), kept.eq(extent.kept)]
+            m.d.sync += [active.eq(1), beats.eq(extent.elements >> (words.bit_length() - 1)), kept.eq(extent.kept)]
             if units > 1:
                 m.d.sync += bf16.eq(extent.bf16)
 
         # Fill
-        final = row_there & last
-        drained, long = self._fill(m, window, have, place, used, beat, ended, active, final, closes)
+        final = beat_there & last
+        dropped, long = self._fill(m, window, have, first, used, beat_shift, ended, active, final, closes)
 
         # Judge
         pieces = Array(window.as_value().word_select(n, self._width // units) for n in range(2 * units * words))
-        unpaired = odd & pieces[behind[: beat + 1]].any()  # the half that fills a word up is not 0
-        short = ended & ~Mux(masked, row_there, mask_there)
-        good = self._exact(window, end, level, drained) & (kept == needed) & ~unpaired
-        whole = self._judge(m, mask, rows, short | long | (takes & unpaired), final & ended, good)
+        unpaired = odd & pieces[behind[: beat_shift + 1]].any()  # the half that fills a word up is not 0
+        short = ended & ~Mux(masked, beat_there, mask_there)
+        good = self._exact(window, end, level, dropped) & (kept == needed) & ~unpaired
+        whole = self._judge(m, mask, beats, short | long | (takes & unpaired), final & ended, good)
 
         # Put out
-        m.d.comb += takes.eq(row_there & whole & ~self.error & (~self.o.valid | self.o.ready))
-        self._give(m, window, pieces, bf16, mask, place, takes, last)
+        m.d.comb += takes.eq(beat_there & whole & ~self.error & (~self.o.valid | self.o.ready))
+        self._put_out(m, window, pieces, bf16, mask, first, takes, last)
         return m
 
-    def _fill(self, m, window, have, place, used, beat, ended, active, final, closes):
+    def _fill(self, m, window, have, first, used, beat_shift, ended, active, final, closes):
         """Drop the beats of the window that are used up, and take the next beat in behind the others.
 
-        From `final` on, when the last row is there, the beats that come only fill the stream up. They are dropped. Give
-        how many they were, and whether this one is one too many or not 0.
+        From `final` on, when the last beat of elements is there, the beats that come only fill the stream up. They are
+        dropped. Give how many they were, and whether this one is one too many or not 0.
         """
         bits = len(self.i.p.data)
-        rest, drained = Signal(range(3)), Signal(range(self._padding + 2))
+        rest, dropped = Signal(range(3)), Signal(range(self._padding + 2))
         lower, upper = window.as_value()[:bits], window.as_value()[bits:]
         taken = self.i.valid & self.i.ready
         m.d.comb += [
-            rest.eq(have - (used >> beat)),
+            rest.eq(have - (used >> beat_shift)),
             self.i.ready.eq(active & ~ended & ~self.error & (final | (rest != 2))),
         ]
-        m.d.sync += [have.eq(Mux(closes, 0, rest)), place.eq(Mux(closes, 0, used[:beat]))]
-        with m.If(used >> beat):
+        m.d.sync += [have.eq(Mux(closes, 0, rest)), first.eq(Mux(closes, 0, used[:beat_shift]))]
+        with m.If(used >> beat_shift):
             m.d.sync += lower.eq(upper)
         with m.If(closes):
-            m.d.sync += [ended.eq(0), drained.eq(0)]
+            m.d.sync += [ended.eq(0), dropped.eq(0)]
         with m.If(taken):
             m.d.sync += ended.eq(self.i.p.last)
             with m.If(final):
-                m.d.sync += drained.eq(drained + 1)
+                m.d.sync += dropped.eq(dropped + 1)
             with m.Else():
                 m.d.sync += have.eq(rest + 1)
                 with m.If(rest == 0):
                     m.d.sync += lower.eq(self.i.p.data)
                 with m.Else():
                     m.d.sync += upper.eq(self.i.p.data)
-        return drained, taken & final & ((drained == self._padding) | self.i.p.data.any())
+        return dropped, taken & final & ((dropped == self._padding) | self.i.p.data.any())
 
-    def _exact(self, window, end, level, drained):
+    def _exact(self, window, end, level, dropped):
         """Give whether from word `end` of the window on there are only zeros, no more than fill the last beats up."""
         fill = Cat(word.any() & (end <= n) & (n < level) for n, word in enumerate(window))
-        return ~fill.any() & (level - end + drained * self._words < (self._padding + 1) * self._words)
+        return ~fill.any() & (level - end + dropped * self._words < (self._padding + 1) * self._words)
 
-    def _judge(self, m, mask, rows, misfit, final, good):
-        """Set ``error`` at a fault, and give whether the next row may be put out.
+    def _judge(self, m, mask, beats, misfit, final, good):
+        """Set ``error`` at a fault, and give whether the next beat may be put out.
 
-        The last row of the stream may be put out once the stream has ended (`final`) and was `good` a cycle ago.
+        The last beat of the stream may be put out once the stream has ended (`final`) and was `good` a cycle ago.
         """
-        beyond = Cat(mask.word_select(n, self._words).any() & (rows <= n) for n in range(self._rows)).any()
+        beyond = Cat(mask.word_select(n, self._words).any() & (beats <= n) for n in range(self._mask_beats)).any()
         fits = Signal()
         m.d.sync += fits.eq(final & good)
         with m.If(beyond | misfit | (final & ~good)):
             m.d.sync += self.error.eq(1)
-        return ~beyond & ((rows != 1) | (final & fits))
+        return ~beyond & ((beats != 1) | (final & fits))
 
-    def _give(self, m, window, pieces, bf16, mask, place, takes, last):
-        """Put the next row into the output register."""
+    def _put_out(self, m, window, pieces, bf16, mask, first, takes, last):
+        """Put the next beat into the output register."""
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(takes):
@@ -202,11 +202,11 @@ class Decompressor(wiring.Component):
             for n in range(self._words):
                 before = sum(mask[:n], start=0)
                 source = Signal(range(2 * self._words), name=f"source{n}")
-                m.d.comb += source.eq((place >> (self._units.bit_length() - 1)) + before)
+                m.d.comb += source.eq((first >> (self._units.bit_length() - 1)) + before)
                 element = Array(window)[source]
                 if self._units > 1:
                     piece = Signal(range(3 * self._words), name=f"piece{n}")
-                    m.d.comb += piece.eq(place + before)
+                    m.d.comb += piece.eq(first + before)
                     element = Mux(bf16, pieces[piece] << self._width // 2, element)
                 word = self.o.p.data.word_select(n, self._width)
                 m.d.sync += word.eq(Mux(mask[n], element, 0))

@@ -15,7 +15,7 @@ def mask_is_a_word(format: FloatFormat):
         raise ValueError(f"a compressed stream needs words of {STREAM_BLOCK} bits with long fractions, got {format}")
 
 
-class KeptRow(data.StructLayout):
+class KeptBeat(data.StructLayout):
     """What is kept of a beat of elements.
 
     Members
@@ -50,7 +50,7 @@ class Selector(wiring.Component):
         A float that is not negative; looked at with each beat.
     bf16 : :py:`In(1)`
         Round what is kept to half a word; looked at with each beat.
-    o : :py:`Out(stream.Signature(KeptRow(32, beat_words)))`
+    o : :py:`Out(stream.Signature(KeptBeat(32, beat_words)))`
     """
 
     def __init__(self, format: FloatFormat, beat_words: int):
@@ -61,14 +61,14 @@ class Selector(wiring.Component):
                 "i": In(stream.Signature(Beat(format.width * beat_words))),
                 "threshold": In(format.width),
                 "bf16": In(1),
-                "o": Out(stream.Signature(KeptRow(format.width, beat_words))),
+                "o": Out(stream.Signature(KeptBeat(format.width, beat_words))),
             }
         )
 
     def elaborate(self, platform):
         """One stage compares and rounds, the next one moves."""
         m = Module()
-        width, words, row = self._format.width, self._words, self.o.p
+        width, words, out = self._format.width, self._words, self.o.p
         elements = Signal(data.ArrayLayout(width, words), reset_less=True)
         keep, bf16, last = Signal(words), Signal(), Signal()
         valid, leaves, enters = Signal(), ~self.o.valid | self.o.ready, Signal()
@@ -83,14 +83,14 @@ class Selector(wiring.Component):
                     keep[n].eq(magnitude.any() & ((magnitude >= self.threshold[:-1]) | self.threshold[-1])),
                 ]
         with m.If(leaves):
-            m.d.sync += [self.o.valid.eq(valid), row.bf16.eq(bf16), row.last.eq(last)]
-            m.d.sync += [row.keep.eq(keep), row.count.eq(sum(keep))]
-            for place, word in enumerate(self._together(m, elements, keep)):
-                m.d.sync += row.words[place].eq(word)
+            m.d.sync += [self.o.valid.eq(valid), out.bf16.eq(bf16), out.last.eq(last)]
+            m.d.sync += [out.keep.eq(keep), out.count.eq(sum(keep))]
+            for n, word in enumerate(self._together(m, elements, keep)):
+                m.d.sync += out.words[n].eq(word)
         return m
 
     def _together(self, m, elements, keep):
-        """Move each kept element down by as many places as elements before it were dropped, by powers of two.
+        """Move each kept element down by as many words as elements before it were dropped, by powers of two.
 
         No two of them meet: one that follows another is moved as far, or farther by no more than what lies between.
         """

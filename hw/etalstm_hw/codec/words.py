@@ -46,18 +46,18 @@ class Unpacker(wiring.Component):
     def elaborate(self, platform):
         """The beat stays at the input until its last word is taken."""
         m = Module()
-        place = Signal(range(self._beat_words))
+        number = Signal(range(self._beat_words))
         ends = Signal()
         words = Array(self.i.p.data.word_select(n, self._word_bits) for n in range(self._beat_words))
         m.d.comb += [
-            ends.eq(place == self._beat_words - 1),
+            ends.eq(number == self._beat_words - 1),
             self.o.valid.eq(self.i.valid),
-            self.o.p.word.eq(words[place]),  # simulates faster than a shift of the whole beat
+            self.o.p.word.eq(words[number]),  # simulates faster than a shift of the whole beat
             self.o.p.last.eq(self.i.p.last & ends),
             self.i.ready.eq(self.o.ready & ends),
         ]
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += place.eq(place + 1)
+            m.d.sync += number.eq(number + 1)
         return m
 
 
@@ -90,7 +90,7 @@ class Packer(wiring.Component):
         """A beat's first word clears what the others have left."""
         m = Module()
         beat = Signal(self._word_bits * self._beat_words, reset_less=True)
-        place = Signal(range(self._beat_words))
+        number = Signal(range(self._beat_words))
         last = Signal(reset_less=True)
         full = Signal()
         m.d.comb += [
@@ -102,11 +102,11 @@ class Packer(wiring.Component):
         with m.If(self.o.ready):
             m.d.sync += full.eq(0)
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [place.eq(place + 1), last.eq(self.i.p.last)]
-            with m.If(place == 0):
+            m.d.sync += [number.eq(number + 1), last.eq(self.i.p.last)]
+            with m.If(number == 0):
                 m.d.sync += beat.eq(self.i.p.word)
             with m.Else():
-                m.d.sync += beat.word_select(place, self._word_bits).eq(self.i.p.word)
-            with m.If(self.i.p.last | (place == self._beat_words - 1)):
-                m.d.sync += [full.eq(1), place.eq(0)]
+                m.d.sync += beat.word_select(number, self._word_bits).eq(self.i.p.word)
+            with m.If(self.i.p.last | (number == self._beat_words - 1)):
+                m.d.sync += [full.eq(1), number.eq(0)]
         return m

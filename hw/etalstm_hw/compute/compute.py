@@ -144,7 +144,7 @@ class Compute(wiring.Component):
             m.d.comb += [unit.a.eq(vector.to_activate[n]), unit.b.eq(vector.to_pack[n])]
             m.d.comb += unit.function.eq(vector.function)
         m.d.comb += [
-            Cat(pes.activated).eq(Cat(unit.z for unit in self.units).replicate(vector.groups)),
+            Cat(pes.activated).eq(Cat(unit.z for unit in self.units).replicate(vector.banks)),
             pes.outside.eq(self.load.p.data),
             pes.output_select.eq(vector.output_select),
             vector.result.eq(pes.result),

@@ -96,7 +96,7 @@ class ElementLoop(wiring.Component):
         return m
 
     def _run_loops(self, m, following, advance):
-        """Two counters, and for each address where it is and where its inner loop began."""
+        """Two counters, and for each address its value and that at which this turn of the outer loop began."""
         i = self.i.p
         fresh = Signal(init=1)
         inner, outer = (Signal(COUNT_BITS, name=name, reset_less=True) for name in ("inner", "outer"))
@@ -114,16 +114,18 @@ class ElementLoop(wiring.Component):
             m.d.sync += inner.eq(Mux(inner_ends, 0, inner_now + 1))
             m.d.sync += outer.eq(outer_now + inner_ends)
         for name in ("a", "b", "d"):
-            address, row = (Signal(LANE_ADDRESS_BITS, name=f"{name}_{n}", reset_less=True) for n in ("address", "row"))
-            row_now, next_row = (Signal(LANE_ADDRESS_BITS, name=f"{name}_{n}") for n in ("row_now", "next_row"))
+            address, turn = (
+                Signal(LANE_ADDRESS_BITS, name=f"{name}_{n}", reset_less=True) for n in ("address", "turn")
+            )
+            turn_now, next_turn = (Signal(LANE_ADDRESS_BITS, name=f"{name}_{n}") for n in ("turn_now", "next_turn"))
             m.d.comb += [
                 following[name].eq(Mux(fresh, i[name], address)),
-                row_now.eq(Mux(fresh, i[name], row)),
-                next_row.eq(row_now + i[f"{name}_outer"]),
+                turn_now.eq(Mux(fresh, i[name], turn)),
+                next_turn.eq(turn_now + i[f"{name}_outer"]),
             ]
             with m.If(advance):
-                m.d.sync += row.eq(Mux(inner_ends, next_row, row_now))
-                m.d.sync += address.eq(Mux(inner_ends, next_row, following[name] + i[f"{name}_inner"]))
+                m.d.sync += turn.eq(Mux(inner_ends, next_turn, turn_now))
+                m.d.sync += address.eq(Mux(inner_ends, next_turn, following[name] + i[f"{name}_inner"]))
 
     def _check(self, m, element):
         """Give the verdict on an element."""

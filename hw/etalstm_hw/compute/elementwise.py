@@ -24,14 +24,14 @@ class Arrival(data.StructLayout):
     Members
     -------
     output : where it comes from, an :class:`~etalstm_hw.compute.pe.Output`
-    group : which lanes an activation is for
+    bank : which lanes an activation is for
     address : where it goes
     end : the last one of an instruction
     """
 
-    def __init__(self, address_bits, groups):
-        group_bits = (groups - 1).bit_length()
-        super().__init__({"output": Output, "group": group_bits, "address": address_bits, "end": 1})
+    def __init__(self, address_bits, banks):
+        bank_bits = (banks - 1).bit_length()
+        super().__init__({"output": Output, "bank": bank_bits, "address": address_bits, "end": 1})
 
 
 class Lanes(enum.Enum, shape=2):  # type: ignore[call-arg] # Amaranth's metaclass takes it
@@ -78,7 +78,7 @@ class VectorEngine(wiring.Component):
     ::
 
         i ─► loop ─► element ─► issue ─┬─► PEs ──────────────────────────────────┬─output MUX─► results
-                                       └─► vector ─│─► lanes in groups ─► units ─┤
+                                       └─► vector ─│─► lanes in banks ──► units ─┤
         cycle                          0           1..2                 outside ─┘
 
     Parameters
@@ -142,7 +142,7 @@ class VectorEngine(wiring.Component):
         self.format, self.lanes, self.beat_words, self.units = format, lanes, beat_words, units
         if lanes % units:
             raise ValueError(f"the number of activation units must divide lanes ({lanes}), got {units}")
-        self.groups, self.activation_latency = lanes // units, activation_latency
+        self.banks, self.activation_latency = lanes // units, activation_latency
         self.multiply_latency, self.add_latency = multiply_latency, add_latency
         self.scratch_depth, self.queue_depth, self.scratch_reads = scratch_depth, queue_depth, scratch_reads
         vector, address = vector_layout(format, lanes), (scratch_depth - 1).bit_length()
@@ -189,17 +189,17 @@ class VectorEngine(wiring.Component):
             self.issue.eq(loop.o.valid & loop.o.ready),
             self.issue_pe.eq(self.issue & ~activation),
         ]
-        arrival = Arrival(len(self.results.addr), self.groups)
+        arrival = Arrival(len(self.results.addr), self.banks)
         may_read, has_read = Signal(), Signal()
         in_flight = Signal()
         scratch = (self._read_one_by_one, self._read_at_once)[self.scratch_reads - 1]
         reads = (loop.o.valid & may_read, ~is_function(element.op))
         m.d.comb += has_read.eq(scratch(m, element, *reads) & self._read_parameters(m, element, *reads))
         self._read(m, element, select)
-        group_issue, group = self._activate(m, element, self.issue & activation, arrival)
+        bank_issue, bank = self._activate(m, element, self.issue & activation, arrival)
         arithmetic = element.op.matches(VectorOp.ADD, VectorOp.SUBTRACT, VectorOp.ADD_POSITIVE) | select
         self._schedule(m, element, activation, arithmetic, loop.o, has_read, in_flight, may_read)
-        arriving = self._travel(m, element, arithmetic, group_issue, group, in_flight)
+        arriving = self._travel(m, element, arithmetic, bank_issue, bank, in_flight)
         self._write(m, arriving, element)
         m.d.comb += self.busy.eq(self.i.valid | loop.o.valid | in_flight)
         return m
@@ -277,11 +277,11 @@ class VectorEngine(wiring.Component):
         m.d.comb += self.b.eq(Mux(b_scratch, self._scratch_words[1], wide[1]))
 
     def _activate(self, m, element, issue, arrival):
-        """Hold a vector while its lanes pass the units, group by group, and say what arrives and when it set out."""
+        """Hold a vector while its lanes pass the units, bank by bank, and say what arrives and when it set out."""
         read, function, running = Signal(), Signal.like(self.function, reset_less=True), Signal()
         wide = self.lanes * self.format.width
         vector, second = Signal(wide, reset_less=True), Signal(wide, reset_less=True)
-        group = Signal(range(self.groups), reset_less=True)
+        bank = Signal(range(self.banks), reset_less=True)
         waiting, current, following = Signal(arrival), Signal(arrival), Signal(arrival)
         m.d.sync += read.eq(issue)
         with m.If(issue):
@@ -291,20 +291,20 @@ class VectorEngine(wiring.Component):
                     with m.Case(op):
                         m.d.sync += function.eq(number)
         with m.If(running):
-            m.d.sync += group.eq(group + 1)
-            with m.If(group == self.groups - 1):
+            m.d.sync += bank.eq(bank + 1)
+            with m.If(bank == self.banks - 1):
                 m.d.sync += running.eq(0)
         with m.If(read):
             m.d.sync += [vector.eq(self.a), second.eq(self.b), self.function.eq(function)]
-            m.d.sync += [current.eq(waiting), group.eq(0), running.eq(1)]
+            m.d.sync += [current.eq(waiting), bank.eq(0), running.eq(1)]
 
         m.d.comb += [
-            Cat(self.to_activate).eq(vector.word_select(group, self.units * self.format.width)),
-            Cat(self.to_pack).eq(second.word_select(group, self.units * self.format.width)),
+            Cat(self.to_activate).eq(vector.word_select(bank, self.units * self.format.width)),
+            Cat(self.to_pack).eq(second.word_select(bank, self.units * self.format.width)),
             following.output.eq(Output.ACTIVATION),
-            following.group.eq(group),
+            following.bank.eq(bank),
             following.address.eq(current.address),
-            following.end.eq(current.end & (group == self.groups - 1)),
+            following.end.eq(current.end & (bank == self.banks - 1)),
             self.activations.eq(Mux(running, self.units, 0)),
         ]
         self._vector_waits = read
@@ -317,9 +317,9 @@ class VectorEngine(wiring.Component):
         can take a vector.
         """
         product, total = self.multiply_latency + 1, self.add_latency + 1
-        first, last = self.activation_latency + 2, self.activation_latency + 1 + self.groups
+        first, last = self.activation_latency + 2, self.activation_latency + 1 + self.banks
         horizon = Signal(range(max(product, total, last) + 1))
-        pause = Signal(range(self.groups + 1))
+        pause = Signal(range(self.banks + 1))
         earliest, latest = Signal.like(horizon), Signal.like(horizon)
         ready, kept_from_pes = Signal(), Signal()
         m.d.comb += [
@@ -335,15 +335,15 @@ class VectorEngine(wiring.Component):
         with m.If(self.issue):
             m.d.sync += horizon.eq(latest - 1)
             with m.If(activation):
-                m.d.sync += pause.eq(self.groups - 1)
+                m.d.sync += pause.eq(self.banks - 1)
 
-    def _travel(self, m, element, arithmetic, group_issue, group, in_flight):
+    def _travel(self, m, element, arithmetic, bank_issue, bank, in_flight):
         """Let each result set out so many stages before the end that it arrives on time; give what arrives.
 
-        Products and sums set out when they are issued, groups of lanes when they enter the activation units.
+        Products and sums set out when they are issued, banks of lanes when they enter the activation units.
         """
         product, total, unit = self.multiply_latency + 1, self.add_latency + 1, self.activation_latency
-        setting_out = Signal(group.shape())
+        setting_out = Signal(bank.shape())
         m.d.comb += [
             setting_out.output.eq(Mux(arithmetic, Output.SUM, Output.PRODUCT)),
             setting_out.address.eq(element.d),
@@ -351,7 +351,7 @@ class VectorEngine(wiring.Component):
         ]
         starts = {total: self.issue_pe & arithmetic, product: self.issue_pe & ~arithmetic}
         valid = Signal(max(product, total, unit))
-        arrival = group.shape()
+        arrival = bank.shape()
         stages = [Signal(arrival, name=f"arrival_{n}", reset_less=True) for n in range(len(valid))]
         for n, stage in enumerate(stages):
             older = stages[n + 1] if n + 1 < len(stages) else arrival.const({})
@@ -359,9 +359,9 @@ class VectorEngine(wiring.Component):
             with m.If(starts.get(n + 1, 0)):
                 m.d.sync += [stage.eq(setting_out), valid[n].eq(1)]
             if n + 1 == unit:
-                with m.If(group_issue):
-                    m.d.sync += [stage.eq(group), valid[n].eq(1)]
-        m.d.comb += in_flight.eq(valid.any() | self._vector_waits | group_issue)
+                with m.If(bank_issue):
+                    m.d.sync += [stage.eq(bank), valid[n].eq(1)]
+        m.d.comb += in_flight.eq(valid.any() | self._vector_waits | bank_issue)
         return valid[0], stages[0]
 
     def _write(self, m, arriving, element):
@@ -381,7 +381,7 @@ class VectorEngine(wiring.Component):
             m.d.sync += mask.eq(selected)
             selected = mask
 
-        groups = Cat((arrival.group == n).replicate(self.units) for n in range(self.groups))
+        banks = Cat((arrival.bank == n).replicate(self.units) for n in range(self.banks))
         beats = Cat(enable.replicate(self.beat_words) for enable in self.outside.p.enable)
         m.d.comb += [
             self.output_select.eq(Mux(valid, arrival.output, Output.OUTSIDE)),
@@ -393,7 +393,7 @@ class VectorEngine(wiring.Component):
         written = {
             Output.PRODUCT: C(-1, self.lanes),
             Output.SUM: selected,
-            Output.ACTIVATION: groups,
+            Output.ACTIVATION: banks,
             Output.OUTSIDE: beats & self.outside.valid.replicate(self.lanes),
         }
         with m.Switch(self.output_select):

@@ -200,9 +200,8 @@ class PEArray(wiring.Component):
     def __init__(self, format, lanes, multiplier, adder):
         self.pes = [OmniPE(format, multiplier(format), adder(format)) for _ in range(lanes)]
         first = self.pes[0]
-        self.product_cycle = 1 + first.multiplier.LATENCY
-        self.multiply_latency = self.product_cycle
-        self.add_latency = self.product_cycle + first.adder.LATENCY
+        self.multiply_latency = 1 + first.multiplier.LATENCY
+        self.add_latency = self.multiply_latency + first.adder.LATENCY
         vector = vector_layout(format, lanes)
         super().__init__(
             {name: In(vector) for name in _WORDS}
@@ -218,7 +217,7 @@ class PEArray(wiring.Component):
         late = Signal(3, reset_less=True)
         m.d.sync += late.eq(Cat(now.mac, nothing, now.empty))
         negate = now.subtract
-        for n in range(self.product_cycle):
+        for n in range(self.multiply_latency):
             stage = Signal(name=f"negate_{n}", reset_less=True)
             m.d.sync += stage.eq(negate)
             negate = stage

@@ -49,14 +49,14 @@ class LaneLoop(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Additions only: `row` is where the inner loop began."""
+        """Additions only: `turn` is the address at which this turn of the outer loop began."""
         m = Module()
         inner_size, inner_left, outer_left = (Signal(COUNT_BITS, reset_less=True) for _ in range(3))
         inner_stride, outer_stride = (Signal(LANE_ADDRESS_BITS, reset_less=True) for _ in range(2))
-        row, address = (Signal(LANE_ADDRESS_BITS, reset_less=True) for _ in range(2))
-        next_row = Signal(LANE_ADDRESS_BITS)
+        turn, address = (Signal(LANE_ADDRESS_BITS, reset_less=True) for _ in range(2))
+        next_turn = Signal(LANE_ADDRESS_BITS)
         m.d.comb += [
-            next_row.eq(row + outer_stride),
+            next_turn.eq(turn + outer_stride),
             self.address.eq(address),
             self.ends_inner.eq(inner_left == 1),
             self.ends.eq(self.ends_inner & (outer_left == 1)),
@@ -64,8 +64,8 @@ class LaneLoop(wiring.Component):
         with m.If(self.step):
             with m.If(self.ends_inner):
                 m.d.sync += [
-                    address.eq(next_row),
-                    row.eq(next_row),
+                    address.eq(next_turn),
+                    turn.eq(next_turn),
                     inner_left.eq(inner_size),
                     outer_left.eq(outer_left - 1),
                 ]
@@ -74,7 +74,7 @@ class LaneLoop(wiring.Component):
         with m.If(self.start):
             m.d.sync += [
                 address.eq(self.loop.lane_address),
-                row.eq(self.loop.lane_address),
+                turn.eq(self.loop.lane_address),
                 inner_size.eq(self.loop.inner),
                 inner_left.eq(self.loop.inner),
                 outer_left.eq(self.loop.outer),

@@ -73,15 +73,15 @@ class Scatter(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Additions only: `row` is where the current outer step began."""
+        """Additions only: `turn` is the offset at which this turn of the outer loop began."""
         m = Module()
-        now = Signal(self._pattern, reset_less=True)  # offset and counts are stepped in place
+        now = Signal(self._pattern, reset_less=True)  # offset and counts are stepped where they are
         lanes_left = Signal.like(now.lanes, reset_less=True)
-        row = Signal(OFFSET_BITS, reset_less=True)
-        next_row = Signal(OFFSET_BITS)
+        turn = Signal(OFFSET_BITS, reset_less=True)
+        next_turn = Signal(OFFSET_BITS)
         active, taken, ends_lanes, ends, inside = (Signal() for _ in range(5))
         m.d.comb += [
-            next_row.eq(row + now.outer_beats),
+            next_turn.eq(turn + now.outer_beats),
             ends_lanes.eq(lanes_left == 1),
             ends.eq(ends_lanes & (now.outer == 1)),
             inside.eq(now.offset + now.beats <= self.size),
@@ -98,8 +98,8 @@ class Scatter(wiring.Component):
         with m.If(taken):
             with m.If(ends_lanes):
                 m.d.sync += [
-                    now.offset.eq(next_row),
-                    row.eq(next_row),
+                    now.offset.eq(next_turn),
+                    turn.eq(next_turn),
                     lanes_left.eq(now.lanes),
                     now.outer.eq(now.outer - 1),
                 ]
@@ -108,5 +108,5 @@ class Scatter(wiring.Component):
             with m.If(ends):
                 m.d.sync += active.eq(0)
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [active.eq(1), now.eq(self.i.p), lanes_left.eq(self.i.p.lanes), row.eq(self.i.p.offset)]
+            m.d.sync += [active.eq(1), now.eq(self.i.p), lanes_left.eq(self.i.p.lanes), turn.eq(self.i.p.offset)]
         return m

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.axi.axi import AXI4Write
 from etalstm_hw.axi.writer import Writer
-from etalstm_hw.codec import narrow
+from etalstm_hw.codec import slow
 from etalstm_hw.contract import COUNT_BITS, INSTRUCTION_BITS, KIND_BITS, PARAMETERS, FloatFormat, Memory, Opcode, Status
 from etalstm_hw.dma.log import Log
 from etalstm_hw.dma.loop import Loop
@@ -165,7 +165,7 @@ class StoreEngine(wiring.Component):
 
     def _compress(self, m, beat, log, stop):
         """Compress beats; give the stream that takes them."""
-        compressor = narrow.compressor(self._format, self._beat_words, self._compressor_words)
+        compressor = slow.compressor(self._format, self._beat_words, self._compressor_words)
         m.submodules.compressor = ResetInserter(stop)(compressor)
         wiring.connect(m, compressor.o, log.beats)
         m.d.comb += [

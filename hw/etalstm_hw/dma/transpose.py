@@ -1,4 +1,4 @@
-"""Turns rows of words into columns, a beat in and a beat out each cycle."""
+"""Transposes squares of vectors, a beat in and a beat out each cycle."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -27,12 +27,12 @@ class Transposer(wiring.Component):
 
     A square has 1 to ``words``·``vector_beats`` vectors. A lane's words come out as ``ceil(vectors / words)``
     consecutive beats; the last one is filled up with zeros. Vectors come in as the first
-    ``ceil(lanes / words)`` of their beats, first beat first. Two squares are held: while one is written out the next is
-    filled, so that in the long run a beat goes in or out in every cycle. The first beat of a square can be taken 1
+    ``ceil(lanes / words)`` of their beats, first beat first. Two squares are stored: while one is written out the next
+    is filled, so that in the long run a beat goes in or out in every cycle. The first beat of a square can be taken 1
     cycle after its last beat came in. Without room the input stalls.
 
-    Word r of lane l lies in memory (r + l) mod ``words``. So the words of a beat, be it of a row or of a column, are
-    all in different memories. Cost: ``words`` memories of a word's width and 2·``words``·``vector_beats``² words
+    Word l of vector v lies in memory (v + l) mod ``words``. So the words of a beat, be it of a vector or of a lane,
+    are all in different memories. Cost: ``words`` memories of a word's width and 2·``words``·``vector_beats``² words
     (distributed RAM), two rotators.
 
     Parameters
@@ -71,18 +71,18 @@ class Transposer(wiring.Component):
         for n, memory in enumerate(memories):
             m.submodules[f"memory{n}"] = memory
         full = Array(Signal(name=f"full{n}") for n in range(2))
-        last_rows = Array(Signal(range(lanes), name=f"last_row{n}", reset_less=True) for n in range(2))
+        last_vectors = Array(Signal(range(lanes), name=f"last_vector{n}", reset_less=True) for n in range(2))
         last_lanes = Array(Signal(range(lanes), name=f"last_lane{n}", reset_less=True) for n in range(2))
-        self._fill(m, memories, full, last_rows, last_lanes)
-        self._empty(m, memories, full, last_rows, last_lanes)
+        self._fill(m, memories, full, last_vectors, last_lanes)
+        self._empty(m, memories, full, last_vectors, last_lanes)
         return m
 
-    def _fill(self, m, memories, full, last_rows, last_lanes):
+    def _fill(self, m, memories, full, last_vectors, last_lanes):
         words, lanes, beat = self._words, self._words * self._vector_beats, self.i.p
         shift = words.bit_length() - 1
         page, taken = Signal(), Signal()
-        row, last_lane = Signal(range(lanes)), Signal(range(lanes))
-        group = Signal(range(max(self._vector_beats, 2)))  # of lanes: the beat of the vector
+        vector, last_lane = Signal(range(lanes)), Signal(range(lanes))
+        tile = Signal(range(max(self._vector_beats, 2)))  # of the square: the beat of the vector
         m.d.comb += [
             self.i.ready.eq(~full[page]),
             taken.eq(self.i.valid & self.i.ready),
@@ -93,39 +93,39 @@ class Transposer(wiring.Component):
             port = memory.write_port()
             column = Signal(range(words), name=f"column{n}")
             m.d.comb += [
-                column.eq(n - row),
-                port.addr.eq(Cat(column, group[: self._vector_beats.bit_length() - 1], row[shift:], page)),
+                column.eq(n - vector),
+                port.addr.eq(Cat(column, tile[: self._vector_beats.bit_length() - 1], vector[shift:], page)),
                 port.data.eq(arriving[column]),
                 port.en.eq(taken),
             ]
         with m.If(taken):
-            with m.If(group == last_lane >> shift):
-                m.d.sync += [group.eq(0), row.eq(row + 1)]
+            with m.If(tile == last_lane >> shift):
+                m.d.sync += [tile.eq(0), vector.eq(vector + 1)]
             with m.Else():
-                m.d.sync += group.eq(group + 1)
+                m.d.sync += tile.eq(tile + 1)
             with m.If(beat.last):
-                m.d.sync += [row.eq(0), page.eq(~page), full[page].eq(1)]
-                m.d.sync += [last_rows[page].eq(row), last_lanes[page].eq(last_lane)]
+                m.d.sync += [vector.eq(0), page.eq(~page), full[page].eq(1)]
+                m.d.sync += [last_vectors[page].eq(vector), last_lanes[page].eq(last_lane)]
 
-    def _empty(self, m, memories, full, last_rows, last_lanes):
+    def _empty(self, m, memories, full, last_vectors, last_lanes):
         words = self._words
         shift = words.bit_length() - 1
         page, lane = Signal(), Signal(range(words * self._vector_beats))
-        block = Signal(range(max(self._vector_beats, 2)))  # of rows: the beat of the lane
-        last_row, ends_lane = last_rows[page], Signal()
+        tile = Signal(range(max(self._vector_beats, 2)))  # of the square: the beat of the lane
+        last_vector, ends_lane = last_vectors[page], Signal()
         out = Array(Signal(self._word_bits, name=f"out{n}") for n in range(words))
         for n, memory in enumerate(memories):
             port = memory.read_port(domain="comb")
-            m.d.comb += port.addr.eq(Cat(lane, block[: self._vector_beats.bit_length() - 1], page))
+            m.d.comb += port.addr.eq(Cat(lane, tile[: self._vector_beats.bit_length() - 1], page))
             m.d.comb += out[n].eq(port.data)
         for n in range(words):
-            place = Signal(range(words), name=f"place{n}")
-            exists = ~ends_lane | (n <= last_row[:shift]) if n else 1
-            m.d.comb += [place.eq(n + lane[:shift]), self.o.p[n].eq(Mux(exists, out[place], 0))]
-        m.d.comb += [self.o.valid.eq(full[page]), ends_lane.eq(block == last_row >> shift)]
+            source = Signal(range(words), name=f"memory_of{n}")
+            exists = ~ends_lane | (n <= last_vector[:shift]) if n else 1
+            m.d.comb += [source.eq(n + lane[:shift]), self.o.p[n].eq(Mux(exists, out[source], 0))]
+        m.d.comb += [self.o.valid.eq(full[page]), ends_lane.eq(tile == last_vector >> shift)]
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += block.eq(block + 1)
+            m.d.sync += tile.eq(tile + 1)
             with m.If(ends_lane):
-                m.d.sync += [block.eq(0), lane.eq(lane + 1)]
+                m.d.sync += [tile.eq(0), lane.eq(lane + 1)]
                 with m.If(lane == last_lanes[page]):
                     m.d.sync += [lane.eq(0), page.eq(~page), full[page].eq(0)]

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from etalstm_hw.contract import COMPLETED_BITS, Engine, Status
 from etalstm_hw.stream import Completed
 
-_GROUP = 8  # channels whose faults are looked through in a cycle
+_CHUNK = 8  # channels whose faults are looked through in a cycle
 
 
 class ChannelState(data.StructLayout):
@@ -44,13 +44,13 @@ class Faults(wiring.Component):
         super().__init__({"channels": In(data.ArrayLayout(ChannelState(), channels)), "fault": Out(Fault())})
 
     def elaborate(self, platform):
-        """The first of each group goes into a register, then the first of the groups is given."""
+        """The first fault of each chunk goes into a register, then the first of these is given."""
         m = Module()
         firsts = []
-        for start in range(0, self._channels, _GROUP):
+        for start in range(0, self._channels, _CHUNK):
             first = {name: Signal(shape, name=f"{name}{start}") for name, shape in Fault().members.items()}
             m.d.sync += first["status"].eq(Status.IDLE)
-            for number in reversed(range(start, min(start + _GROUP, self._channels))):
+            for number in reversed(range(start, min(start + _CHUNK, self._channels))):
                 self._prefer(m, number, first)
             firsts.append(first)
         for first in reversed(firsts):

@@ -5,7 +5,7 @@ import pytest
 
 from etalstm.formats import codec
 from etalstm_hw.codec.compress import Compressor
-from etalstm_hw.codec.narrow import NarrowCompressor, compressor
+from etalstm_hw.codec.slow import SlowCompressor, compressor
 from etalstm_hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
 from tests.hw.codec.test_decompress import LENGTHS, SEED, SPECIAL, THRESHOLD, beats, bits, blocks, elements, run
 
@@ -80,6 +80,6 @@ def test_says_what_it_cannot_be_made_for():
     with pytest.raises(ValueError, match="beat_words must be 2, 4, 8 or 16, got 3"):
         Compressor(BINARY32, 3)
     with pytest.raises(ValueError, match=r"words must divide beat_words \(8\) and be fewer, got 8"):
-        NarrowCompressor(BINARY32, 8, 8)
+        SlowCompressor(BINARY32, 8, 8)
     with pytest.raises(ValueError, match="words of 32 bits with long fractions, got FloatFormat"):
         Compressor(FloatFormat(exponent=5, mantissa=10), 8).elaborate(None)

@@ -8,7 +8,7 @@ from amaranth.sim import Simulator
 
 from etalstm.formats import codec
 from etalstm_hw.codec.decompress import Decompressor
-from etalstm_hw.codec.narrow import decompressor
+from etalstm_hw.codec.slow import decompressor
 from etalstm_hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
 
 SEED = 17
@@ -125,10 +125,10 @@ def test_gives_its_words_every_cycle(beat_words, words, kept, bf16):
     dut = decompressor(BINARY32, beat_words, words)
     given = len(values) // beat_words
     _, when = run(dut, sources, 0, given, cycles=20 * len(values))
-    narrow = beat_words // words  # the packer waits for a whole beat, and the last one for the fill
-    assert when[0] == 1 + 3 + (narrow if narrow > 1 else 0)  # the first beat is taken a cycle after the extent
+    pieces = beat_words // words  # the packer waits for a whole beat, and the last one for the fill
+    assert when[0] == 1 + 3 + (pieces if pieces > 1 else 0)  # the first beat is taken a cycle after the extent
     late = count // words + 1 if kept == STREAM_BLOCK and not bf16 else 0
-    assert when[-1] - when[0] <= len(values) // words + late + (narrow if narrow > 1 else 0)
+    assert when[-1] - when[0] <= len(values) // words + late + (pieces if pieces > 1 else 0)
 
 
 DAMAGES = {

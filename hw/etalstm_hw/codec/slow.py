@@ -10,7 +10,7 @@ from etalstm_hw.codec.words import Packer, Unpacker
 from etalstm_hw.contract import FloatFormat
 
 
-class NarrowCompressor(wiring.Component):
+class SlowCompressor(wiring.Component):
     """Does what :class:`Compressor` does, ``words`` elements a cycle.
 
     ::
@@ -31,7 +31,7 @@ class NarrowCompressor(wiring.Component):
     """
 
     def __init__(self, format: FloatFormat, beat_words: int, words: int):
-        self._parts = _parts(format, beat_words, words)
+        self._pieces = _pieces(format, beat_words, words)
         self._compressor = Compressor(format, words)
         super().__init__(compressor_ports(format, beat_words))
 
@@ -39,7 +39,7 @@ class NarrowCompressor(wiring.Component):
         """The number of kept elements waits beside the packer for its last beat."""
         m = Module()
         m.submodules.compressor = compressor = self._compressor
-        packer, row = _in_parts(m, self.i, compressor, self._parts), compressor.o
+        packer, compressed = _in_pieces(m, self.i, compressor, self._pieces), compressor.o
         kept = Signal.like(self.o.p.kept, reset_less=True)
         m.d.comb += [
             compressor.threshold.eq(self.threshold),
@@ -50,12 +50,12 @@ class NarrowCompressor(wiring.Component):
             self.o.valid.eq(packer.o.valid),
             packer.o.ready.eq(self.o.ready),
         ]
-        with m.If(row.valid & row.ready):
-            m.d.sync += kept.eq(row.p.kept)
+        with m.If(compressed.valid & compressed.ready):
+            m.d.sync += kept.eq(compressed.p.kept)
         return m
 
 
-class NarrowDecompressor(wiring.Component):
+class SlowDecompressor(wiring.Component):
     """Does what :class:`Decompressor` does, ``words`` elements a cycle.
 
     ::
@@ -76,7 +76,7 @@ class NarrowDecompressor(wiring.Component):
     """
 
     def __init__(self, format: FloatFormat, beat_words: int, words: int):
-        self._parts = _parts(format, beat_words, words)
+        self._pieces = _pieces(format, beat_words, words)
         self._decompressor = Decompressor(format, words, padding=beat_words // words - 1)
         super().__init__(decompressor_ports(format, beat_words))
 
@@ -84,27 +84,27 @@ class NarrowDecompressor(wiring.Component):
         """Elements come in whole beats, so every beat is full when the packer gives it."""
         m = Module()
         m.submodules.decompressor = decompressor = self._decompressor
-        packer = _in_parts(m, self.i, decompressor, self._parts)
+        packer = _in_pieces(m, self.i, decompressor, self._pieces)
         connect(m, flipped(self.extent), decompressor.extent)
         connect(m, packer.o, flipped(self.o))
         m.d.comb += self.error.eq(decompressor.error)
         return m
 
 
-def compressor(format: FloatFormat, beat_words: int, words: int) -> Compressor | NarrowCompressor:
+def compressor(format: FloatFormat, beat_words: int, words: int) -> Compressor | SlowCompressor:
     """Make a compressor of ``words`` elements a cycle, or of a beat if that is less."""
-    return NarrowCompressor(format, beat_words, words) if words < beat_words else Compressor(format, beat_words)
+    return SlowCompressor(format, beat_words, words) if words < beat_words else Compressor(format, beat_words)
 
 
-def decompressor(format: FloatFormat, beat_words: int, words: int) -> Decompressor | NarrowDecompressor:
+def decompressor(format: FloatFormat, beat_words: int, words: int) -> Decompressor | SlowDecompressor:
     """Make a decompressor of ``words`` elements a cycle, or of a beat if that is less."""
-    return NarrowDecompressor(format, beat_words, words) if words < beat_words else Decompressor(format, beat_words)
+    return SlowDecompressor(format, beat_words, words) if words < beat_words else Decompressor(format, beat_words)
 
 
-def _in_parts(m: Module, i, codec, parts: tuple[int, int]) -> Packer:
-    """Feed the beats of `i` to a codec in parts; give what packs its own parts to beats."""
-    m.submodules.unpacker = unpacker = Unpacker(*parts)
-    m.submodules.packer = packer = Packer(*parts)
+def _in_pieces(m: Module, i, codec, pieces: tuple[int, int]) -> Packer:
+    """Feed the beats of `i` to a codec in pieces; give what packs its own pieces to beats."""
+    m.submodules.unpacker = unpacker = Unpacker(*pieces)
+    m.submodules.packer = packer = Packer(*pieces)
     connect(m, flipped(i), unpacker.i)
     m.d.comb += [
         codec.i.p.data.eq(unpacker.o.p.word),
@@ -119,8 +119,8 @@ def _in_parts(m: Module, i, codec, parts: tuple[int, int]) -> Packer:
     return packer
 
 
-def _parts(format: FloatFormat, beat_words: int, words: int) -> tuple[int, int]:
-    """Give the bits of a part of a beat, and the number of parts."""
+def _pieces(format: FloatFormat, beat_words: int, words: int) -> tuple[int, int]:
+    """Give the bits of a piece of a beat, and the number of pieces."""
     if not words < beat_words or beat_words % words:
         raise ValueError(f"words must divide beat_words ({beat_words}) and be fewer, got {words}")
     return words * format.width, beat_words // words
