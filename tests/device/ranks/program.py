@@ -1,4 +1,4 @@
-"""What the tests run on several ranks: the rank program of one check, named by the first argument."""
+"""What the tests run on several ranks: checks, each an argument with its own arguments behind colons."""
 
 import sys
 from dataclasses import replace
@@ -313,11 +313,13 @@ def strayed():
 
 
 def main() -> int:
-    """Run the check that the first argument names."""
-    globals()[sys.argv[1]](*sys.argv[2:])
-    print(f"{sys.argv[1]} done")
+    """Run the checks that the arguments name, one after the other."""
+    for check in sys.argv[1:]:
+        name, *arguments = check.split(":")
+        globals()[name](*arguments)
+        print(f"{check} done", flush=True)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main() if sys.argv[1] == "sums" else as_rank(main, serve))
+    sys.exit(main() if sys.argv[1:] == ["sums"] else as_rank(main, serve))
