@@ -22,7 +22,7 @@ from etalstm.plan.passes.forward import ForwardLayer
 from etalstm.plan.passes.gradient import GradientLayer
 from etalstm.plan.passes.spread import SharedUpdate
 from etalstm.plan.passes.update import UpdateLayer
-from etalstm.plan.passes.vectors import NO_STEPS
+from etalstm.plan.passes.vectors import NO_STEPS, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm.plan.program.program import Program
 from etalstm_hw import contract
@@ -110,7 +110,7 @@ class Plan:
         self._room = dict(program_room)
         self._check_fits(self.windows_bytes)
         self._check_addresses()
-        self._kept = {}
+        self._passes: dict[Hashable, list[Program]] = {}
 
     @cached_property
     def programs(self) -> dict[str, Program]:
@@ -252,13 +252,13 @@ class Plan:
         return forward, self._remembered(pattern, lambda: [self._backward(network, each, cells) for each in apart])
 
     def _remembered(self, key: Hashable, make: Callable[[], list[Program]]) -> list[Program]:
-        if key not in self._kept:
-            if len(self._kept) >= _REMEMBERED_PASSES:
-                del self._kept[next(iter(self._kept))]
-            self._kept[key] = make()
-        return self._kept[key]
+        if key not in self._passes:
+            if len(self._passes) >= _REMEMBERED_PASSES:
+                del self._passes[next(iter(self._passes))]
+            self._passes[key] = make()
+        return self._passes[key]
 
-    def _forward(self, network: NetworkMap, segment: Segment, skipped, shares: bool) -> Program:
+    def _forward(self, network: NetworkMap, segment: Segment, skipped: list[Steps], shares: bool) -> Program:
         program = self._program()
         emitter = Emitter(self.config, program)
         for piece in segment:
@@ -268,7 +268,7 @@ class Plan:
         program.halt()
         return program
 
-    def _backward(self, network: NetworkMap, segment: Segment, skipped) -> Program:
+    def _backward(self, network: NetworkMap, segment: Segment, skipped: list[Steps]) -> Program:
         """Emit a segment's backward pass, and the weights' gradient of the layers whose first step it has."""
         program = self._program()
         emitter = Emitter(self.config, program)

@@ -207,9 +207,9 @@ class HardwareSession(Session):
         for arrays, states in zip(self._map.layers, h, strict=True):
             self._write_input(arrays.h.first(len(states)), states, arrays.number)
         for arrays, values in zip(self._map.layers if sent else [], sent, strict=True):
-            of_x, of_operand = np.split(values, [arrays.sent_x.share.size], axis=2)
-            self._write_input(arrays.sent_x.sent.first(len(x)), of_x, arrays.number)
-            self._write_input(arrays.sent_operand.sent.first(len(x)), of_operand, arrays.number)
+            parts = np.split(values, [arrays.sent[0].share.size], axis=2) if arrays.sent else []
+            for operand, part in zip(arrays.sent, parts, strict=True):
+                self._write_input(operand.sent.first(len(x)), part, arrays.number)
         self.spill.take(sealed)
 
     def _refuse_dense(self) -> None:
@@ -230,7 +230,7 @@ class HardwareSession(Session):
         if self._map.mask:
             self._write_input(self._map.mask.first(len(x)), self._active.astype(np.float32), None)
             x = np.where(self._active[:, :, None], x, np.float32(0))  # no product is spent on padding
-        self._write_input(self._map.entry.x.first(len(x)), x, 0)
+        self._write_input(self._map.x.first(len(x)), x, 0)
         self._used = {}
         self.spill = Spill(self._map.kept.held, self._streams(self._skipped))
 
@@ -319,7 +319,7 @@ class HardwareSession(Session):
                 self.when_whole(place, self._gradients_of(arrays))
 
     def _dx(self):
-        dx = self.windows.read(self._map.entry.dx.first(self._steps))
+        dx = self.windows.read(self._map.dx.first(self._steps))
         dx[self._skipped[0]] = 0  # skipped cells wrote nothing
         return dx
 

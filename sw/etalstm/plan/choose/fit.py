@@ -12,7 +12,7 @@ from etalstm.network.shape import NetworkShape
 from etalstm.network.slices import AUTO, check_slices
 from etalstm.plan.memory.groups import best_slices, group_costs, group_counts
 from etalstm.plan.memory.operands import LOCAL_GRADIENTS
-from etalstm.plan.memory.segments import REGIONS, divide
+from etalstm.plan.memory.segments import REGIONS, Segment, divide
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import Config
 from etalstm_hw.contract import PAGE_BYTES, STREAM_BLOCK
@@ -214,7 +214,7 @@ def _fits(plan: Plan, budget: int | None) -> bool:
     return plan.windows_bytes <= budget and plan.memory_bytes <= budget
 
 
-def _divided(plan: Plan, count: int):
+def _divided(plan: Plan, count: int) -> list[Segment]:
     return divide(plan.map.kept.needs(), plan.map.steps, count)
 
 

@@ -4,15 +4,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 
+import numpy as np
+
 from etalstm.network.cells.cell import Cell, Product, Stage, count_vectors
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.plan.memory import layout
-from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.arrays import CellArrays, LayerArrays, ParameterArrays
 from etalstm.plan.memory.exchange import Exchange
 from etalstm.plan.memory.memory_map import Array, MemoryMap
 from etalstm.plan.memory.operands import Sequence
-from etalstm.plan.memory.sent import SENDING_ARRAYS, TURNS, SendingRoom, SentOperand
+from etalstm.plan.memory.sent import SENDING_ARRAYS, TURNS, SendingRoom, SentOperand, ThresholdParameters
 from etalstm.plan.memory.shards import Shards
 from etalstm.plan.memory.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, stay, tile_batch, tile_layer
 from etalstm.plan.memory.tokens import TokenArrays, allocate_tokens
@@ -108,171 +110,147 @@ class LayerAllocation:
         sizes, lanes = (inputs, self._network.hidden_size), share_of_product(self._lanes, stage)
         return tile_layer(lanes, *gates, vectors, self._batch, *sizes, self._narrow)
 
-    def allocate(
-        self, below: LayerArrays | None, exchange: Exchange | None, room: SendingRoom | None, parameters: dict
-    ) -> LayerArrays:
+    def allocate(self, below: CellArrays | None, exchange: Exchange | None, room: SendingRoom | None) -> CellArrays:
         """Allocate all products; gives the last.
 
         Parameters
         ----------
-        below : LayerArrays or None
+        below : CellArrays or None
             The layer below.
         exchange : Exchange or None
             Of all layers; None if there is one group of channels.
         room : SendingRoom or None
             Of all layers; None if their operands are sent whole.
-        parameters : dict
-            From an input threshold to its :class:`ThresholdParameters`.
         """
-        self._below, self._exchange, arrays = below, exchange, None
-        self._room, self._parameters_of = room, parameters
+        self._below, self._exchange = below, exchange
+        made: list[LayerArrays] = []
         products = [(stage, product) for stage in self._cell.stages for product in stage.products]
         for (stage, product), shards in zip(products, self.shards, strict=True):
-            arrays = self._product(stage, product, shards, arrays.products if arrays else ())
-        return arrays
+            made.append(self._product(stage, product, shards, tuple(made), room))
+        assert isinstance(made[-1], CellArrays)  # so is the last product of every cell
+        return made[-1]
 
-    def _product(self, stage: Stage, product: Product, shards: Shards, earlier: tuple[LayerArrays, ...]) -> LayerArrays:
+    def _product(
+        self, stage: Stage, product: Product, shards: Shards, earlier: tuple[LayerArrays, ...], room: SendingRoom | None
+    ) -> LayerArrays:
+        """Allocate one product. The order of the arrays is that of the memory."""
         takes_x, tiling, has_stage = product.operands[0] == "x", shards.tiling, product is stage.products[-1]
         is_last = has_stage and stage is self._cell.stages[-1]
         suffix = f"{self._number}" if is_last else f"{self._number}_{product.gates[0]}"
-        operands = self._operands(product, tiling, takes_x)
-        return LayerArrays(
-            number=self._number,
-            cell=self._cell,
-            stage=stage,
-            product=product,
-            earlier=earlier,
-            lanes=share_of_product(self._lanes, stage),
-            tiling=tiling,
-            shards=shards,
-            storage=self._storage,
-            **self._parameters(shards, suffix),
-            **operands,
-            outputs=tuple(self._of_units(output, self._steps + 1) for output in stage.outputs) if has_stage else (),
-            c=self._state() if is_last else None,
-            delta_inputs=self._delta_inputs,
-            **self._sent(tiling, operands),
-            tokens=self._token_arrays(tiling) if takes_x and self._tokens else None,
-            **self._kept(len(stage.kept) if has_stage else 0, tiling, suffix),
-            **self._gradients(product, tiling, takes_x, is_last),
+        name, compressed, steps = product.operands[-1], self._storage.compressed, self._steps
+        x = self._inputs(tiling) if takes_x else None
+        operand, operand_step = self._of_units(name, steps + 1), 0 if name == self._cell.output else 1
+        parameters = self._parameters(shards, suffix)
+        outputs = tuple(self._of_units(output, steps + 1) for output in stage.outputs) if has_stage else ()
+        c = self._state() if is_last else None
+        sent = self._sent(room, tiling, x, operand, operand_step) if room and x else ()
+        tokens = self._token_arrays(tiling) if takes_x and self._tokens else None
+        index = self._index(len(stage.kept), tiling, suffix) if compressed and has_stage and stage.kept else None
+        delta = None if compressed else self._gates(f"delta{suffix}", tiling)
+        delta_index = self._delta_index(tiling, suffix) if compressed else None
+        needed = self._needed(tiling, suffix) if compressed else None
+        dy = self._of_units("dy", steps) if is_last else None
+        dx = self._input_gradient(tiling) if takes_x else None
+        operand_gradient = self._of_units(f"d{name}", 1)
+        dc = self._of_units("dc", 1) if is_last else None
+        dh_sum = self._of_units("dh_sum", 1) if self._masked else None
+        arrays = LayerArrays(
+            **vars(parameters), number=self._number, cell=self._cell, stage=stage, product=product, earlier=earlier,
+            lanes=share_of_product(self._lanes, stage), tiling=tiling, shards=shards, storage=self._storage,
+            exchange=self._exchange, x=x, x_step=1 if self._below else 0, dx=dx, operand=operand,
+            operand_step=operand_step, operand_gradient=operand_gradient, outputs=outputs,
             output_gradients=tuple(self._of_units(name, 1) for name in stage.gradients) if has_stage else (),
-        )
+            index=index, delta=delta, delta_index=delta_index, needed=needed, dh_sum=dh_sum,
+            delta_inputs=self._delta_inputs, sent=sent, sums=room.sums(tiling) if room else None, tokens=tokens,
+        )  # fmt: skip
+        return CellArrays(**vars(arrays), c=c, dy=dy, dc=dc) if c and dy and dc else arrays
 
-    def _parameters(self, shards: Shards, suffix: str) -> dict[str, Array]:
-        """Allocate a stage's matrix and bias, and what belongs to them."""
-        tiling, add = shards.tiling, self._memory.add
+    def _parameters(self, shards: Shards, suffix: str) -> ParameterArrays:
+        """Allocate a product's matrix and bias, and what belongs to them."""
+        tiling, add, add_shards, slices = shards.tiling, self._memory.add, self._memory.add_shards, self._batch.slices
         width, height = tiling.inputs.size + tiling.units.size, tiling.gates * tiling.units.size
         of_unit = tiling.gates * tiling.units.tiles
         of_shards = shards.vectors, _once(layout.shards_index, shards), (height, width)
-        state = "optimizer", *of_shards
-        norms = "optimizer", sum(c.count for c in shards.normed), partial(layout.norms_index, shards), (width,)
+        norms = sum(c.count for c in shards.normed), partial(layout.norms_index, shards), (width,)
         biases = of_unit, _once(layout.bias_index, tiling), (height,)
 
         def sums(of: str) -> tuple[Array, Array]:
-            gradient = self._memory.add_shards(f"gradient{suffix}_{of}", *state)
+            gradient = add_shards(f"gradient{suffix}_{of}", "optimizer", *of_shards)
             return gradient, add(f"bias_gradient{suffix}_{of}", "optimizer", *biases)
 
-        return {
-            **self._weights(tiling, suffix, of_shards),
-            "gradient": self._memory.add_shards(f"gradient{suffix}", *state),
-            "velocity": self._memory.add_shards(f"velocity{suffix}", *state),
-            "bias": add(f"bias{suffix}", "weights", *biases, CLOSED),
-            "bias_gradient": add(f"bias_gradient{suffix}", "optimizer", *biases),
-            "bias_velocity": add(f"bias_velocity{suffix}", "optimizer", *biases),
-            "norms": self._memory.add_shards(f"norms{suffix}", *norms),
-            "bias_sums": self._bias_sums(f"bias_sums{suffix}", of_unit),
-            "exchange": self._exchange,
-            "group_bias": add(f"bias_gradient{suffix}_group", "optimizer", *biases) if self._exchange else None,
-            "partial": [sums(f"aside{n}") for n in range(self._partials)],
-        }
+        rows, columns, weights = self._weights(tiling, suffix, of_shards)
+        return ParameterArrays(
+            rows=rows,
+            columns=columns,
+            weights=weights,
+            gradient=add_shards(f"gradient{suffix}", "optimizer", *of_shards),
+            velocity=add_shards(f"velocity{suffix}", "optimizer", *of_shards),
+            bias=add(f"bias{suffix}", "weights", *biases, CLOSED),
+            bias_gradient=add(f"bias_gradient{suffix}", "optimizer", *biases),
+            bias_velocity=add(f"bias_velocity{suffix}", "optimizer", *biases),
+            norms=add_shards(f"norms{suffix}", "optimizer", *norms),
+            bias_sums=self._raw(f"bias_sums{suffix}", "optimizer", slices * of_unit) if slices > 1 else None,
+            group_bias=add(f"bias_gradient{suffix}_group", "optimizer", *biases) if self._exchange else None,
+            partial=[sums(f"aside{n}") for n in range(self._partials)],
+        )
 
-    def _weights(self, tiling: LayerTiling, suffix: str, of_shards: tuple) -> dict[str, Array]:
+    def _weights(
+        self, tiling: LayerTiling, suffix: str, of_shards: tuple[int, Callable[[], np.ndarray], tuple[int, int]]
+    ) -> tuple[Array, Array, Array]:
         """Allocate the copies of a stage's weights; where they are narrow, also the weights, in shards."""
         add, narrow, matrix = self._memory.add, self._narrow, of_shards[-1]
-        rows = tiling.depth * tiling.row_vectors, partial(layout.row_copy_index, tiling), matrix
-        columns = tiling.rows * tiling.column_vectors, partial(layout.column_copy_index, tiling), matrix
-        copies = {
-            "rows": add(f"rows{suffix}", "weights", *rows, narrow=narrow),
-            "columns": add(f"columns{suffix}", "weights", *columns, narrow=narrow),
-        }
-        if not narrow:
-            return copies | {"weights": copies["columns"]}
-        return copies | {"weights": self._memory.add_shards(f"weights{suffix}", "weights", *of_shards)}
+        of_rows = tiling.depth * tiling.row_vectors, partial(layout.row_copy_index, tiling), matrix
+        of_columns = tiling.rows * tiling.column_vectors, partial(layout.column_copy_index, tiling), matrix
+        rows = add(f"rows{suffix}", "weights", *of_rows, narrow=narrow)
+        columns = add(f"columns{suffix}", "weights", *of_columns, narrow=narrow)
+        weights = self._memory.add_shards(f"weights{suffix}", "weights", *of_shards) if narrow else columns
+        return rows, columns, weights
 
-    def _bias_sums(self, name: str, vectors: int) -> Array | None:
-        """Allocate db of every slice, where there are several."""
-        slices = self._batch.slices
-        return self._memory.add_raw(name, "optimizer", slices * vectors) if slices > 1 else None
-
-    def _operands(self, product: Product, tiling: LayerTiling, takes_x: bool) -> dict[str, Sequence | int | None]:
-        """Allocate what a product broadcasts."""
-        operand = product.operands[-1]
-        return {
-            "x": self._inputs(tiling) if takes_x else None,
-            "x_step": 1 if self._below else 0,
-            "operand": self._of_units(operand, self._steps + 1),
-            "operand_step": 0 if operand == self._cell.output else 1,
-        }
-
-    def _sent(self, tiling: LayerTiling, operands: dict) -> dict[str, SentOperand | Sequence | None]:
-        """Allocate what has been sent of the operands, and what lasts from step to step while changes are sent."""
-        if self._delta_inputs.off:
-            return {"sent_x": None, "sent_operand": None, "sums": None}
-        room, delta_inputs = self._room, self._delta_inputs
-        x = self._sent_operand("x", tiling.inputs, operands, room.x_streams, room.x_collected(tiling), delta_inputs.x)
-        collected = room.operand_collected(tiling)
-        operand = self._sent_operand("operand", tiling.units, operands, room.operand_streams, collected, delta_inputs.h)
-        return {"sent_x": x, "sent_operand": operand, "sums": room.sums(tiling)}
+    def _sent(
+        self, room: SendingRoom, tiling: LayerTiling, x: Sequence, operand: Sequence, operand_step: int
+    ) -> tuple[SentOperand, SentOperand]:
+        """Allocate what has been sent of x and of the other operand."""
+        of_x = tiling.inputs, x, 1 if self._below else 0, room.x_streams, room.x_collected(tiling)
+        of_operand = tiling.units, operand, operand_step, room.operand_streams, room.operand_collected(tiling)
+        sent_x = self._sent_operand("x", *of_x, room.parameters[self._delta_inputs.x])
+        return sent_x, self._sent_operand("operand", *of_operand, room.parameters[self._delta_inputs.h])
 
     def _token_arrays(self, tiling: LayerTiling) -> TokenArrays:
         return allocate_tokens(self._lanes, self._memory, tiling, self._batch, self._steps, self._tokens)
 
     def _sent_operand(
-        self, name: str, share: Share, operands: dict, streams: Array, collected: Sequence, threshold: float
-    ) -> SentOperand:
+        self, name: str, share: Share, values: Sequence, first: int, streams: Array, collected: Sequence,
+        parameters: ThresholdParameters,
+    ) -> SentOperand:  # fmt: skip
         indices, maps = (steps * self._batch.count * share.tiles for steps in (self._steps, TURNS))
-        parameters, tiling = self._parameters_of[threshold], self.shards[-1].tiling
+        tiling = self.shards[-1].tiling
         has_maps = parameters.scale is not None and not stay(self._lanes, tiling.row_vectors, tiling.depth)
         return SentOperand(
             share=share,
-            values=operands[name],
-            first=operands[f"{name}_step"],
+            values=values,
+            first=first,
             sent=self._sequence(f"sent_{name}", "activations", share, self._steps),
-            index=self._memory.add_raw(f"{name}_changes{self._number}", "activations", indices),
+            index=self._raw(f"{name}_changes{self._number}", "activations", indices),
             streams=streams,
             collected=collected,
             parameters=parameters,
-            needed=self._memory.add_raw(f"{name}_needed{self._number}", "activations", maps) if has_maps else None,
+            needed=self._raw(f"{name}_needed{self._number}", "activations", maps) if has_maps else None,
         )
 
-    def _kept(self, kinds: int, tiling: LayerTiling, suffix: str) -> dict[str, Sequence | Array | None]:
-        """Allocate what the backward pass needs but the kept tensors themselves: δ, the streams' indices, row maps."""
-        if not self._storage.compressed:
-            return {"index": None, "delta": self._gates(f"delta{suffix}", tiling), "delta_index": None, "needed": None}
-        parts = self._steps * self._batch.count
-        has_map = tiling.gates == MOST_GATES and not stay(self._lanes, tiling.column_vectors, tiling.rows)
+    def _index(self, kinds: int, tiling: LayerTiling, suffix: str) -> Array:
+        streams = self._steps * self._batch.count * len(tiling.unit_groups) * kinds
+        return self._raw(f"index{suffix}", "intermediates", streams)
 
-        def raw(name, kind, count):
-            return self._memory.add_raw(f"{name}{suffix}", kind, count)
+    def _delta_index(self, tiling: LayerTiling, suffix: str) -> Array:
+        return self._raw(f"delta_index{suffix}", "deltas", self._steps * self._batch.count * tiling.units.tiles)
 
-        return {
-            "index": raw("index", "intermediates", parts * len(tiling.unit_groups) * kinds) if kinds else None,
-            "delta": None,
-            "delta_index": raw("delta_index", "deltas", parts * tiling.units.tiles),
-            "needed": raw("needed", "deltas", NEEDED_ARRAYS * tiling.units.tiles) if has_map else None,
-        }
+    def _needed(self, tiling: LayerTiling, suffix: str) -> Array | None:
+        if tiling.gates != MOST_GATES or stay(self._lanes, tiling.column_vectors, tiling.rows):
+            return None
+        return self._raw(f"needed{suffix}", "deltas", NEEDED_ARRAYS * tiling.units.tiles)
 
-    def _gradients(
-        self, product: Product, tiling: LayerTiling, takes_x: bool, is_last: bool
-    ) -> dict[str, Sequence | None]:
-        """Allocate the gradients that leave a product, and those of a cell that arrive at it."""
-        return {
-            "dy": self._of_units("dy", self._steps) if is_last else None,
-            "dx": self._input_gradient(tiling) if takes_x else None,
-            "operand_gradient": self._of_units(f"d{product.operands[-1]}", 1),
-            "dc": self._of_units("dc", 1) if is_last else None,
-            "dh_sum": self._of_units("dh_sum", 1) if self._masked else None,
-        }
+    def _raw(self, name: str, kind: str, vectors: int) -> Array:
+        return self._memory.add_raw(name, kind, vectors)
 
     def _inputs(self, tiling: LayerTiling) -> Sequence:
         return self._below.h if self._below else self._sequence("x", "activations", tiling.inputs, self._steps)
@@ -307,6 +285,6 @@ class LayerAllocation:
         return Sequence(self._memory.add(name, "deltas", vectors, index, shape, batch_axis=1), tiles, self._batch)
 
 
-def _once(make: Callable, *arguments):
+def _once(make: Callable[..., np.ndarray], *arguments: LayerTiling | Shards) -> Callable[[], np.ndarray]:
     """Give a function that makes something when it is first asked for, and the same from then on."""
     return cache(partial(make, *arguments))

@@ -17,11 +17,41 @@ from etalstm_hw.config import Config
 
 
 @dataclass(frozen=True)
-class LayerArrays:
+class ParameterArrays:
+    """The arrays of a product's matrix and bias, and of what belongs to them.
+
+    Members
+    -------
+    rows, columns : the two copies of the matrix that the passes read
+    weights : the matrix that the update works on. The column copy, unless copies are narrow: then like the velocity
+    gradient, velocity : [column group][row][column tile], each group's rows
+    bias, bias_gradient, bias_velocity : [unit tile][gate]
+    norms : Σ dW² of each column
+    bias_sums : db of each slice, while segments follow one another; None if there is one slice
+    group_bias : db of a group's part of the batch; None if there is one group
+    partial : dW and db of parts of the batch that wait for those before them
+    """
+
+    rows: Array
+    columns: Array
+    weights: Array
+    gradient: Array
+    velocity: Array
+    bias: Array
+    bias_gradient: Array
+    bias_velocity: Array
+    norms: Array
+    bias_sums: Array | None
+    group_bias: Array | None
+    partial: list[tuple[Array, Array]]
+
+
+@dataclass(frozen=True)
+class LayerArrays(ParameterArrays):
     """The arrays in memory of one product of a layer's cell.
 
-    The last product of a stage has the stage's own arrays too, and that of the last stage the layer's. Others have None
-    in their place.
+    The last product of a stage has the stage's own arrays too. Others have none in their place. That of the last stage
+    has the cell's arrays besides: see :class:`CellArrays`.
 
     Members
     -------
@@ -35,36 +65,25 @@ class LayerArrays:
         that its stage has
     tiling : LayerTiling
     shards : Shards       which rows of `gradient` and `velocity` each group of channels has
-    rows, columns : the two copies of the matrix that the passes read
-    weights : the matrix that the update works on. The column copy, unless copies are narrow: then like the velocity
-    gradient, velocity : [column group][row][column tile], each group's rows
-    bias, bias_gradient, bias_velocity : [unit tile][gate]
+    storage : LayerStorage
     exchange : Exchange   where groups of channels exchange dW of their parts of the batch, and weights; None if there
-        is one group, as `group_bias`
-    group_bias : db of a group's part of the batch
-    partial : list of (Array, Array)    dW and db of parts of the batch that wait for those before them
-    bias_sums : Array     db of each slice, while segments follow one another; None if there is one slice
-    norms : Σ dW² of each column
+        is one group
     x : Sequence          what enters the layer, and the step it starts at; None if another product is with it
+    dx : Sequence         gradients that leave below; None likewise
     operand : Sequence    the operand of the matrix that is not x, and the step it starts at: the cell's output of the
         step before, or an earlier stage's of this step
     operand_gradient : Sequence    its gradient, one step
     outputs : tuple of Sequence    of the stage: T + 1 steps, the first of the cell's is the initial state
-    c : Sequence          the last stage's, likewise; with compressed storage one step, the present state
-    index : Array         with compressed storage: a vector for the index of each stream
-    storage : LayerStorage
+    output_gradients : tuple of Sequence    gradients of the stage's outputs, of one step. In the last stage these are
+        the final states' before the backward pass, and the initial states' after it
+    index : Array         with compressed storage: a vector for the index of each stream; None if the stage keeps none
     delta : Sequence      gradients of the gates; None with compressed storage
     delta_index : Array   with compressed storage: a vector for the index of each tile's stream
     needed : Array        with compressed storage, unless the columns stay in the lanes: a vector for each tile and
         gate, which rows the present δ needs
-    dy : Sequence         gradients that arrive from above; of the last stage
-    dx : Sequence         gradients that leave below; of the product with x
-    output_gradients : tuple of Sequence, dc : Sequence    gradients of the stage's outputs and of the state, of one
-        step. In the last stage these are the final states' before the backward pass, and the initial states' after it.
-        Earlier stages have no dc
-    dh_sum : Sequence     dy + dh of a step, kept where the batch is masked
+    dh_sum : Sequence     dy + dh of a step; None unless the batch is masked
     delta_inputs : LayerInputs    which elements of the operands are broadcast
-    sent_x, sent_operand : SentOperand    x and the other operand, where only their changes are; else None
+    sent : (SentOperand, SentOperand)    x and the other operand, where only their changes are broadcast; else ()
     sums : Sequence       then the sums of the gates, [tile][gate][b], as the present step leaves them
     tokens : TokenArrays  where x are tokens whose sums are shared; else None
     """
@@ -77,39 +96,23 @@ class LayerArrays:
     lanes: Config
     tiling: LayerTiling
     shards: Shards
-    rows: Array
-    columns: Array
-    weights: Array
-    gradient: Array
-    velocity: Array
-    bias: Array
-    bias_gradient: Array
-    bias_sums: Array | None
+    storage: LayerStorage
     exchange: Exchange | None
-    group_bias: Array | None
-    partial: list[tuple[Array, Array]]
-    bias_velocity: Array
-    norms: Array
     x: Sequence | None
     x_step: int
+    dx: Sequence | None
     operand: Sequence
     operand_step: int
     operand_gradient: Sequence
     outputs: tuple[Sequence, ...]
-    c: Sequence | None
+    output_gradients: tuple[Sequence, ...]
     index: Array | None
-    storage: LayerStorage
     delta: Sequence | None
     delta_index: Array | None
     needed: Array | None
-    dy: Sequence | None
-    dx: Sequence | None
-    output_gradients: tuple[Sequence, ...]
-    dc: Sequence | None
     dh_sum: Sequence | None
     delta_inputs: LayerInputs
-    sent_x: SentOperand | None
-    sent_operand: SentOperand | None
+    sent: tuple[SentOperand, SentOperand] | tuple[()]
     sums: Sequence | None
     tokens: TokenArrays | None
 
@@ -126,16 +129,6 @@ class LayerArrays:
         return tuple(filter(None, stages))
 
     @property
-    def h(self) -> Sequence:
-        """The cell's output, of the last product."""
-        return self.outputs[0]
-
-    @property
-    def dh(self) -> Sequence:
-        """Its gradient."""
-        return self.output_gradients[0]
-
-    @property
     def batch(self) -> BatchTiles:
         """How the sequences are divided."""
         return self.operand.batch
@@ -145,11 +138,6 @@ class LayerArrays:
         """All arrays that hold the weights."""
         apart = () if self.weights is self.columns else (self.weights,)
         return (self.rows, self.columns, *apart)
-
-    @property
-    def is_last(self) -> bool:
-        """This is of the last stage, whose output and state are the cell's."""
-        return self.stage is self.cell.stages[-1]
 
     @property
     def has_stage(self) -> bool:
@@ -162,15 +150,10 @@ class LayerArrays:
         return self.product.operands[-1] == self.cell.output
 
     @property
-    def sent(self) -> tuple[SentOperand, ...]:
-        """The operands of which only changes are broadcast: none, or x and the other one."""
-        return (self.sent_x, self.sent_operand) if self.sent_x else ()
-
-    @property
-    def factors(self) -> tuple[tuple[Sequence, int], tuple[Sequence, int]]:
+    def factors(self) -> tuple[tuple[Sequence | None, int], tuple[Sequence, int]]:
         """What δ is multiplied with in dW, x and the other operand: where they lie, and which step is step 0."""
-        if self.sent_x:
-            return (self.sent_x.sent, 0), (self.sent_operand.sent, 0)
+        if self.sent:
+            return (self.sent[0].sent, 0), (self.sent[1].sent, 0)
         return (self.x, self.x_step), (self.operand, self.operand_step)
 
     @property
@@ -212,20 +195,19 @@ class LayerArrays:
         """Where a backward pass leaves db of a group's part of the batch."""
         return self.group_bias or self.bias_gradient
 
-    def c_at(self, step: int) -> int:
-        """Which step of `c` holds the state after so many steps."""
-        return 0 if self.storage.compressed else step
-
     def index_of(self, step: int, batch_tile: int, group: Span, kind: int) -> Place:
         """Where the index of a stream lies."""
+        if self.index is None:
+            raise ValueError(f"a stage of layer {self.number} keeps no streams")
         groups = self.tiling.unit_groups
         number = (step * self.batch.count + batch_tile) * len(groups) + groups.index(group)
         return Place(self.index, number * len(self.stage.kept) + kind, (number, kind))
 
     def delta_at(self, step: int, batch_tile: int, tile: int = 0) -> Place:
         """Where a tile's δ lies, or with compressed storage the index of its stream."""
-        if not self.storage.compressed:
+        if self.delta:
             return self.delta.part(step, batch_tile, self.tiling.gates * tile)
+        assert self.delta_index, "a layer stores its δ dense or as streams"
         number = (step * self.batch.count + batch_tile) * self.tiling.units.tiles + tile
         return Place(self.delta_index, number, (step, batch_tile))
 
@@ -233,3 +215,33 @@ class LayerArrays:
     def row_map(self) -> RowMap | None:
         """Where the map of the rows lies that the present δ needs, if there is one."""
         return RowMap(Place(self.needed, 0), self.tiling.units, self.tiling.gates) if self.needed else None
+
+
+@dataclass(frozen=True)
+class CellArrays(LayerArrays):
+    """The arrays of the last product of a layer's cell, which has the cell's own.
+
+    Members
+    -------
+    c : Sequence          the state, T + 1 steps; with compressed storage one step, the present state
+    dy : Sequence         gradients that arrive from above
+    dc : Sequence         gradient of the state, as `output_gradients`
+    """
+
+    c: Sequence
+    dy: Sequence
+    dc: Sequence
+
+    @property
+    def h(self) -> Sequence:
+        """The cell's output."""
+        return self.outputs[0]
+
+    @property
+    def dh(self) -> Sequence:
+        """Its gradient."""
+        return self.output_gradients[0]
+
+    def c_at(self, step: int) -> int:
+        """Which step of `c` holds the state after so many steps."""
+        return 0 if self.storage.compressed else step

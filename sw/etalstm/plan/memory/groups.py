@@ -31,7 +31,7 @@ def group_costs(
     A group works on equal parts of the batch, each a node of the tree of slices. With ``auto`` slices each group has
     one slice. The fastest number comes first; of equally fast ones the smallest: every group holds weights of its own.
     """
-    if slices == AUTO:
+    if isinstance(slices, str):  # auto
         divisions = [Parts(batch, count, count) for count in config.group_counts if count <= batch]
     else:
         divisions = [Parts(batch, slices, count) for count in part_counts(slices) if count in config.group_counts]

@@ -1,6 +1,7 @@
 """Which element of a host's array each word of the channels' windows is, array by array."""
 
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 
@@ -53,10 +54,8 @@ def groups_index(make_index: Callable[[], np.ndarray], groups: int, elements: in
 
 def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
     """Flat index from (index, stride) pairs; padding in any of them is padding."""
-    total, padding = 0, False
-    for index, stride in parts:
-        total = total + np.where(index < 0, 0, index) * stride
-        padding = padding | (index < 0)
+    total = sum(np.where(index < 0, 0, index) * stride for index, stride in parts)
+    padding = reduce(np.logical_or, [index < 0 for index, _ in parts])
     return np.where(padding, -1, total).astype(np.int64)
 
 

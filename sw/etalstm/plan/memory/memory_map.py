@@ -157,7 +157,9 @@ class MemoryMap:
         """
         return self._add(Array(name, kind, self._vectors, (self.channels, vectors, self._config.lanes), shape, index))
 
-    def of_batch(self, index: Callable[[], np.ndarray], shape: tuple[int, ...], axis: int):
+    def of_batch(
+        self, index: Callable[[], np.ndarray], shape: tuple[int, ...], axis: int
+    ) -> tuple[Callable[[], np.ndarray], tuple[int, ...]]:
         """Give what makes the index of all groups' words, and the host's shape, from those of one part of the batch."""
         whole = *shape[:axis], self._parts.batch, *shape[axis + 1 :]
         return partial(batch_index, self._parts, index, math.prod(shape[axis + 1 :])), whole

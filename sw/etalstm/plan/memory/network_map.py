@@ -11,7 +11,7 @@ from etalstm.network.shape import NetworkShape
 from etalstm.network.slices import Parts, most_totals
 from etalstm.plan.memory import layout
 from etalstm.plan.memory.allocation import LayerAllocation, batch_of
-from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.arrays import CellArrays, LayerArrays
 from etalstm.plan.memory.exchange import allocate_exchange
 from etalstm.plan.memory.memory_map import MemoryMap
 from etalstm.plan.memory.operands import Log, Place, Sequence
@@ -94,7 +94,7 @@ class NetworkMap:
     memory : MemoryMap
     batch : BatchTiles
         Of a group's part.
-    layers : list of LayerArrays
+    layers : list of CellArrays
         The last product of each layer's cell.
     kept : Kept
         Where what cells keep lies.
@@ -145,13 +145,14 @@ class NetworkMap:
             for number in range(network.layers)
         ]
         exchange = allocate_exchange(self.memory, [shards for layer in allocations for shards in layer.shards])
-        room, parameters = None, threshold_parameters(delta_inputs, network.layers)
+        room = None
         if not delta_inputs.off:
-            room = SendingRoom(self.memory, self.batch, [allocation.shards[-1].tiling for allocation in allocations])
-        self.layers: list[LayerArrays] = []
+            tilings = [allocation.shards[-1].tiling for allocation in allocations]
+            room = SendingRoom(self.memory, self.batch, tilings, threshold_parameters(delta_inputs, network.layers))
+        self.layers: list[CellArrays] = []
         for allocation in allocations:
             below = self.layers[-1] if self.layers else None
-            self.layers.append(allocation.allocate(below, exchange, room, parameters))
+            self.layers.append(allocation.allocate(below, exchange, room))
         segments = segments or everything(network.layers, steps)
         self.kept = Kept(config, self.memory, self.layers, share, segments, every_delta, layers_apart)
 
@@ -176,13 +177,23 @@ class NetworkMap:
         """The product with what enters the network."""
         return next(product for product in self.layers[0].products if product.x)
 
+    @property
+    def x(self) -> Sequence:
+        """What enters the network."""
+        return next(product.x for product in self.layers[0].products if product.x)
+
+    @property
+    def dx(self) -> Sequence:
+        """Its gradient."""
+        return next(product.dx for product in self.layers[0].products if product.dx)
+
     def held_by(self, layer: int, step: int) -> Held:
         """Tell where a cell keeps what it keeps."""
         return self.kept.holder(layer, step)
 
-    def delta_log(self, layer: int, step: int) -> Log | None:
-        """Tell where the streams of a compressed cell's δ go; None if the cell is dense."""
-        return self.held_by(layer, step).deltas.get(layer)
+    def delta_log(self, layer: int, step: int) -> Log:
+        """Tell where the streams of a compressed cell's δ go."""
+        return self.held_by(layer, step).deltas[layer]
 
     def gates(self, layer: LayerArrays, step: int, batch_tile: int, group: Span) -> Place:
         """Where the gates of a group of a dense cell lie, [tile][gate][b]."""

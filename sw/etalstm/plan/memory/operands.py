@@ -3,7 +3,7 @@
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory
 
 
+@final
 class Part(NamedTuple):
     """A part of an array in the channels' windows. Parts of one array are equal, or they share no vector."""
 
@@ -61,7 +62,7 @@ class Place:
 
     array: Array
     vector: int
-    part: tuple[int, ...] = ()
+    part: tuple[Hashable, ...] = ()
 
     def at(self, offset: int) -> "Place":
         """Move by `offset` vectors."""
@@ -186,7 +187,7 @@ class Sequence:
         """One step as an array of its own: (B, elements of a sequence)."""
         part, shape = self.array.part(number * self.step_vectors, self.step_vectors), self.array.shape[1:]
 
-        def index():
+        def index() -> np.ndarray:
             return np.where(part.index < 0, part.index, part.index - number * math.prod(shape))
 
         return replace(part, make_index=index, shape=shape)

@@ -54,7 +54,9 @@ def cut(needs: list[int], steps: int, room: int) -> list[Segment]:
     """
     if max(needs) > room:
         raise PlanError(f"a segment has room for {room} vectors, one cell keeps {max(needs)}")
-    segments, pieces, kept = [], [], 0
+    segments: list[Segment] = []
+    pieces: list[Piece] = []
+    kept = 0
     for layer, need in enumerate(needs):
         first = 0
         while first < steps:

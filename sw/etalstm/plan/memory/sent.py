@@ -115,9 +115,17 @@ class SendingRoom:
     batch : BatchTiles
     tilings : sequence of LayerTiling
         Of all layers.
+    parameters : dict from an input threshold to its ThresholdParameters
     """
 
-    def __init__(self, into: MemoryMap, batch: BatchTiles, tilings: Several[LayerTiling]):
+    def __init__(
+        self,
+        into: MemoryMap,
+        batch: BatchTiles,
+        tilings: Several[LayerTiling],
+        parameters: dict[float, ThresholdParameters],
+    ):
+        self.parameters = parameters
         self._batch, units = batch, tilings[0].units
         inputs = max(tiling.inputs.tiles for tiling in tilings)
         of_tile = batch.count * stream_vectors(batch.size, units.lanes)

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -66,6 +66,12 @@ class Held:
         place = self.dense[layer]
         return place.first + (step - place.step) * place.vectors
 
+    def local_log(self) -> Log:
+        """Give the log of local gradients of a segment that has compressed cells."""
+        if self.log is None:
+            raise ValueError("all cells of the segment are dense")
+        return self.log
+
 
 class Kept:
     """Allocates the memory of all segments' intermediates.
@@ -97,7 +103,7 @@ class Kept:
         self,
         config: Config,
         memory: MemoryMap,
-        layers: list[LayerArrays],
+        layers: Sequence[LayerArrays],
         share: Callable[[int], float],
         segments: list[Segment],
         every_delta: bool,
@@ -106,6 +112,7 @@ class Kept:
         self._apart = layers_apart
         self._config, self._memory, self._layers, self._share = config, memory, layers, share
         self._batch, self.every_delta = layers[0].batch, every_delta
+        self.deltas: Array | None
         self.held = self._hold(segments)
         pieces = [(piece.layer, piece.steps.start, held) for held in self.held for piece in held.segment]
         self._starts, self._holders = [piece[:2] for piece in pieces], [piece[2] for piece in pieces]
@@ -142,9 +149,9 @@ class Kept:
         worst = [sum(map(self._delta_vectors, pieces)) for pieces in programs]
         vectors = [math.ceil(need * self._share(DELTAS)) for need in worst]
         self.deltas = self._memory.add_raw("delta_log", "deltas", sum(vectors)) if sum(vectors) else None
-        first, logs = 0, {}
+        first, logs = 0, dict[Piece, Log]()
         for pieces, count, need in zip(programs, vectors, worst, strict=True):
-            if need:
+            if need and self.deltas:
                 log = Log(DELTAS, self.deltas.part(first, count), need, pieces[0].layer if self._apart else None)
                 logs |= {piece: log for piece in pieces if self._delta_vectors(piece)}
             first += count
@@ -159,7 +166,7 @@ class Kept:
         layer, for which all of its δ has been read, before the first δ of the layer below.
         """
         share, ends = self._share(DELTAS), dict.fromkeys(range(len(self._layers)), 0)
-        places = {}
+        places: dict[Piece, tuple[int, int, int]] = {}
         for piece in (piece for one in held for piece in one.segment):
             worst, first = self._delta_vectors(piece), ends[piece.layer]
             ends[piece.layer] = end = first + math.ceil(share * worst)
@@ -167,18 +174,19 @@ class Kept:
                 places[piece] = first, end - first, worst
         most = max(ends.values())
         self.deltas = self._memory.add_raw("delta_log", "deltas", most) if most else None
-
-        def log(piece):
-            first, count, worst = places[piece]
-            return Log(DELTAS, self.deltas.part(first, count), worst, piece.layer)
-
+        logs = {
+            piece: Log(DELTAS, self.deltas.part(first, count), worst, piece.layer)
+            for piece, (first, count, worst) in places.items()
+            if self.deltas
+        }
         return [
-            replace(one, deltas={piece.layer: log(piece) for piece in one.segment if piece in places}) for one in held
+            replace(one, deltas={piece.layer: logs[piece] for piece in one.segment if piece in logs}) for one in held
         ]
 
-    def _contents(self, segment: Segment) -> tuple[dict, int, int]:
+    def _contents(self, segment: Segment) -> tuple[dict[int, Gates], int, int]:
         """Give a segment's dense cells' places, the vectors of all of them, and those of its streams at worst."""
-        places, gates, worst = {}, 0, 0
+        places: dict[int, Gates] = {}
+        gates = worst = 0
         for piece in segment:
             layer = self._layers[piece.layer]
             if layer.storage.compressed:

@@ -1,7 +1,7 @@
 """Programs that add the gradients of parts of a batch: of groups of channels, or of parts that follow one another."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from itertools import pairwise
 
@@ -65,7 +65,7 @@ class GradientPass(ABC):
     def _finish(self) -> None:
         """Append what is done when all of dW is through."""
 
-        def biases(turn, count=self._room):
+        def biases(turn: int, count: int = self._room) -> None:
             self._move(None, turn * self._room, count, self._buffers(turn))
 
         self._in_turns(self._layer.tiling.gates * self._layer.tiling.units.tiles, self._room, biases)
@@ -87,7 +87,7 @@ class GradientPass(ABC):
         if self._normed_here:
             self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=columns.count)
 
-        def some_rows(turn, count=rows):
+        def some_rows(turn: int, count: int = rows) -> None:
             vectors = count * columns.count
             total, free, *_ = buffers = self._buffers(turn)
             self._move(columns, turn * rows * columns.count, vectors, buffers)
@@ -101,7 +101,7 @@ class GradientPass(ABC):
             place = Place(self._layer.norms, columns.first_tile)
             self._emitter.store(self._norms, place, Traffic.WEIGHTS, 1, columns.count)
 
-    def _in_turns(self, total: int, of_turn: int, emit) -> None:
+    def _in_turns(self, total: int, of_turn: int, emit: Callable[..., None]) -> None:
         turns, rest = divmod(total, of_turn)
         self._emitter.loop(turns, emit)
         if rest:
@@ -130,7 +130,7 @@ class AccumulateLayer(GradientPass):
         self._present: Sums = layer.gradient, layer.bias_gradient
         self._how = how
 
-    def _move(self, columns, vector, vectors, buffers):
+    def _move(self, columns: Columns | None, vector: int, vectors: int, buffers: list[Operand]) -> None:
         emitter, how, (total, free) = self._emitter, self._how, buffers
         number, vector = (0, columns.first_in_shard + vector) if columns else (1, vector)
         aside, gradients = (Place(sums[number], vector, (vector,)) for sums in (self._aside, self._present))
@@ -169,20 +169,20 @@ class TotalLayer(GradientPass):
         self._columns(each[-1])
         self._finish()
 
-    def _move(self, columns, vector, vectors, buffers):
+    def _move(self, columns: Columns | None, vector: int, vectors: int, buffers: list[Operand]) -> None:
         layer, stride, free = self._layer, 0, list(reversed(buffers))
         source, target = Place(layer.db, vector), Place(layer.bias_gradient, vector)
         if columns:
             source, target = (at(columns.number).at(vector) for at in (layer.dw_at, layer.gradient_at))
             stride = layer.shards.stride * columns.count
 
-        def terms():
+        def terms() -> Iterator[Operand]:
             for group in range(self._groups):
                 term = free.pop()
                 self._emitter.load(term, source, Traffic.WEIGHTS, 1, vectors, group=group, group_stride=stride)
                 yield term
 
-        def add(left, right):
+        def add(left: Operand, right: Operand) -> Operand:
             self._emitter.vector(VectorOp.ADD, left, left, right, inner=vectors)
             free.append(right)
             return left

@@ -7,16 +7,18 @@ from functools import partial
 from itertools import pairwise, product
 
 from etalstm.network.cells.cell import Stage
-from etalstm.network.cells.operation import split_after
-from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.network.cells.operation import Operation, split_after
+from etalstm.plan.memory.arrays import CellArrays, LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch
+from etalstm.plan.memory.operands import Sequence as Arrays
+from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.tiling import Span, spans
 from etalstm.plan.passes.bias import BiasGradients
 from etalstm.plan.passes.collect import COLLECTING, Collector
 from etalstm.plan.passes.needed import NeededRows
 from etalstm.plan.passes.propagation import Collecting, Emit, Masking, Propagation, emit_all
-from etalstm.plan.passes.vectors import NO_STEPS, ZERO, Steps, Streams, Vectors
+from etalstm.plan.passes.vectors import NO_STEPS, ZERO, Elsewhere, Steps, Streams, Vectors
 from etalstm.plan.program.emit import Emitter
 from etalstm.plan.program.steps import loop_through
 from etalstm_hw import contract
@@ -46,6 +48,9 @@ class Cells:
     def vectors(self) -> int:
         """Vectors of one value of each cell."""
         return self.group.count * self.size
+
+
+Part = tuple["BackwardStage", int, range]  # with a step, and batch tiles of it
 
 
 class BackwardLayer:
@@ -140,14 +145,15 @@ class BackwardLayer:
 
     def _late(self, kept: Sequence[int], index: int) -> tuple[list[Emit], list[Emit]]:
         """Give the products, and then the stores, that were left for the time in which a step's first δ is computed."""
-        products, stores = [], []
+        products: list[Emit] = []
+        stores: list[Emit] = []
         for propagation in self._propagations:
             more, last = propagation.shared_inputs(kept, index - 1)
             products, stores = products + stores + more, last
         return products, stores
 
     @staticmethod
-    def _prepare_first(parts) -> None:
+    def _prepare_first(parts: Sequence[Part]) -> None:
         """Prepare the first cells of the first of some parts, if there are any."""
         for stage, step, tiles in parts[:1]:
             stage.prepare(next(stage.groups(step, tiles)))
@@ -156,7 +162,7 @@ class BackwardLayer:
         """Append Wᵀδ of all steps and nothing else, of a δ that lies in memory; its rows have no map there."""
         steps = range(self._steps)[::-1]
 
-        def of_step(turn):
+        def of_step(turn: int) -> None:
             emit_all(*self._late(steps, turn))
             for stage, step, tiles in self._parts(steps[turn]):
                 for propagation in stage.propagations:
@@ -168,7 +174,7 @@ class BackwardLayer:
         for propagation in self._propagations:
             propagation.rest(steps)
 
-    def _parts(self, step: int) -> list[tuple["BackwardStage", int, range]]:
+    def _parts(self, step: int) -> list[Part]:
         """Give stages and batch tiles of a step in order; batch tiles that share loads of weights are one part."""
         most = min(propagation.most_tiles for propagation in self._propagations)
         shared = [range(span.first, span.first + span.count) for span in spans(self._tiles, most)]
@@ -200,16 +206,17 @@ class BackwardStage:
         skips: bool,
     ):
         self._layer = layer = products[-1]
+        self._last = layer if isinstance(layer, CellArrays) else None  # of the cell's stages
         self._emitter, self._network, self._products = emitter, network, products
         self._skipped, self._above = skipped, above
         self._cell, self._stage, tiling = layer.cell, layer.stage, layer.tiling
         self._streams, most = Streams(emitter, network, layer), max(group.count for group in tiling.unit_groups)
         self._take(scratch, most, network.batch.size, skips)
-        collecting = self._collecting(scratch, most) if layer.sent else (None, None)
-        self.collects_in_delta = layer.sent != () and collecting[1].vectors[0] == self._delta
+        of_x, of_operand = self._collecting(layer.sent, scratch, most) if layer.sent else (None, None)
+        self.collects_in_delta = of_operand is not None and of_operand.vectors[0] == self._delta
         passes_in_delta = not layer.sent and self._masking is not None
         delays = not (self.collects_in_delta or passes_in_delta) and len(layer.cell.stages) == 1
-        of_stage = self._row_map, self._whole_beats, self._masking, *collecting, delays
+        of_stage = self._row_map, self._whole_beats, self._masking, of_x, of_operand, delays
         self.propagations = [Propagation(config, emitter, network, product, *of_stage) for product in products]
 
     def _take(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
@@ -224,28 +231,31 @@ class BackwardStage:
         self._row_map, self._whole_beats = self._layer.row_map if skips else None, 0
         if self._row_map:
             operations = 1 + len(self._stage.backward) + tiling.gates
-            self._needed = NeededRows(self._emitter, scratch, self._layer, most)
+            self._needed = NeededRows(self._emitter, scratch, self._row_map, most)
             beats = operations + tiling.gates * self._layer.lanes.vector_beats
             self._whole_beats = _LATENCY_BEATS + beats * vectors
-        self._masking = None
-        if self._network.mask:
+        self._masking: Masking | None = None
+        if self._network.mask and self._layer.dh_sum:
             passed = tuple(self._delta.at(n * size) for n in range(tiling.gates * most))
-            self._masking = Masking(scratch.take("the mask", size), scratch.take("merged dh", size), passed)
+            vectors_of_mask = scratch.take("the mask", size), scratch.take("merged dh", size), passed
+            self._masking = Masking(self._network.mask, self._layer.dh_sum, *vectors_of_mask)
 
-    def _collecting(self, scratch: Scratch, most: int) -> tuple[Collecting, Collecting]:
+    def _collecting(
+        self, sent: tuple[SentOperand, SentOperand], scratch: Scratch, most: int
+    ) -> tuple[Collecting, Collecting]:
         """Have the gradients of x and of the other operand collected, each in scratch memory of its own if it is left.
 
         Else they share the memory of δ. What comes next is then loaded late: when the gradients are there.
         """
         size, tiles = self._network.batch.size, max(self._layer.tiling.inputs.tiles, self._layer.tiling.units.tiles)
         fits = min(tiles, scratch.left // (2 * COLLECTING * size))
-        most, bases = most, [self._delta] * 2
+        bases = [self._delta] * 2
         if fits:
             most, bases = fits, [scratch.take("collected gradients", COLLECTING * fits * size) for _ in range(2)]
         context = self._emitter, self._network, self._layer
         vectors = [tuple(base.at(n * most * size) for n in range(COLLECTING)) for base in bases]
-        collectors = [Collector(*context, sent, self._skipped) for sent in self._layer.sent]
-        return tuple(Collecting(*each, most) for each in zip(collectors, vectors, strict=True))
+        x, operand = (Collector(*context, each, self._skipped) for each in sent)
+        return Collecting(x, vectors[0], most), Collecting(operand, vectors[1], most)
 
     def groups(self, step: int, tiles: range) -> Iterator[Cells]:
         """Give the groups of cells of a step, batch tile by batch tile."""
@@ -270,9 +280,9 @@ class BackwardStage:
 
     def prepare(self, cells: Cells) -> None:
         """Bring the local gradients, or what they are computed from, and the gradient from above."""
-        layer, cell, stage = self._layer, self._cell, self._stage
-        if layer.is_last and cells.step not in self._above:
-            self._load("dy", cells, layer.dy, cells.step, Traffic.ACTIVATIONS)
+        layer, last, cell, stage = self._layer, self._last, self._cell, self._stage
+        if last and cells.step not in self._above:
+            self._load("dy", cells, last.dy, cells.step, Traffic.ACTIVATIONS)
         for name, sequence in zip(stage.outputs, layer.outputs, strict=True):
             if name in stage.outputs_read:
                 self._load_vectors(name, cells, sequence.part(cells.step + 1, cells.batch_tile, cells.group.first))
@@ -285,8 +295,8 @@ class BackwardStage:
             gates = self._vectors.array(stage.gates[0])
             self._emitter.load(gates, place, Traffic.INTERMEDIATES, 1, len(stage.gates) * cells.vectors)
         for name, step in ((cell.state, cells.step + 1), (cell.state_before, cells.step)):
-            if name in stage.rebuilt_from:
-                self._load(name, cells, layer.c, step, Traffic.INTERMEDIATES)
+            if last and name in stage.rebuilt_from:
+                self._load(name, cells, last.c, step, Traffic.INTERMEDIATES)
         self._run(cells, stage.rebuild + stage.local)
 
     def _load_vectors(self, name: str, cells: Cells, place: Place) -> None:
@@ -294,15 +304,15 @@ class BackwardStage:
         values = self._vectors.operand(name, cells.size)
         self._emitter.load(values, place, Traffic.ACTIVATIONS, cells.group.count, cells.size)
 
-    def _load(self, name, cells, sequence, step, kind) -> None:
+    def _load(self, name: str, cells: Cells, sequence: Arrays, step: int, kind: Traffic) -> None:
         place = sequence.part(step, cells.batch_tile, cells.group.first)
         self._emitter.load(self._vectors.array(name), place, kind, 1, cells.vectors)
 
-    def _store(self, name, cells, sequence) -> None:
+    def _store(self, name: str, cells: Cells, sequence: Arrays) -> None:
         place = sequence.part(0, cells.batch_tile, cells.group.first)
         self._emitter.store(self._vectors.array(name), place, Traffic.ACTIVATIONS, 1, cells.vectors)
 
-    def _run(self, cells, operations, elsewhere=None) -> None:
+    def _run(self, cells: Cells, operations: tuple[Operation, ...], elsewhere: Elsewhere | None = None) -> None:
         self._vectors.run(operations, cells.group.count, cells.size, elsewhere or {})
 
     def deltas(self, cells: Cells) -> None:
@@ -310,59 +320,57 @@ class BackwardStage:
         stage, given = self._stage, self._arriving(cells)
         deltas, state = split_after(stage.backward, stage.deltas)
         self._run(cells, deltas, given)
-        if self._network.mask:
-            place = self._network.mask.part(cells.step, cells.batch_tile)
-            self._emitter.load(self._masking.mask, place, Traffic.ACTIVATIONS, 1, cells.size)
-            self._vectors.select_zero(self._masking.mask, stage.deltas, cells.group.count, cells.size)
-            if self._layer.is_last:
-                self._store(stage.gradients[0], cells, self._layer.dh_sum)
+        if masking := self._masking:
+            masking.bring(self._emitter, cells.step, cells.batch_tile, cells.size)
+            self._vectors.select_zero(masking.mask, stage.deltas, cells.group.count, cells.size)
+            if self._last:
+                self._store(stage.gradients[0], cells, masking.dh_sum)
         self._keep_deltas(cells)
-        if self._layer.is_last:
+        if self._last:
             self._run(cells, state, given)
-            self._pass_on_state(cells, given[self._cell.state_gradient])
+            self._pass_on_state(self._last.dc, cells, given[self._cell.state_gradient])
         if self._row_map:
             free = self._vectors.array(stage.gates[0])  # nothing of these cells reads the gates any more
             self._needed.keep(self._delta, free, cells.group, cells.size, anew=cells.is_first)
         for arrays, bias in zip(self._products, self.biases, strict=True):
             bias.add(self._vectors.array(arrays.product.deltas[0]), cells.batch_tile, cells.group, cells.size)
 
-    def _arriving(self, cells: Cells) -> dict[str, Operand | Parameter]:
+    def _arriving(self, cells: Cells) -> Elsewhere:
         """Bring the gradients that arrive; gives the state's, which is zero after a skipped cell."""
-        layer, of_state = self._layer, self._cell.state_gradient
-        if not layer.is_last:
-            for gradient, sequence in zip(self._stage.gradients, layer.output_gradients, strict=True):
+        last, of_state = self._last, self._cell.state_gradient
+        if not last:
+            for gradient, sequence in zip(self._stage.gradients, self._layer.output_gradients, strict=True):
                 self._load(gradient, cells, sequence, 0, Traffic.ACTIVATIONS)
             return {}
         (gradient,) = self._stage.gradients
         after_skipped = cells.step + 1 in self._skipped
         if not after_skipped:
-            self._load(of_state, cells, layer.dc, 0, Traffic.ACTIVATIONS)
-            self._load(gradient, cells, layer.dh, 0, Traffic.ACTIVATIONS)
+            self._load(of_state, cells, last.dc, 0, Traffic.ACTIVATIONS)
+            self._load(gradient, cells, last.dh, 0, Traffic.ACTIVATIONS)
         dh = self._vectors.operand(gradient, cells.size)
         above = ZERO if cells.step in self._above else self._vectors.operand("dy", cells.size)
-        each = {"outer": cells.group.count, "inner": cells.size}
-        self._emitter.vector(VectorOp.ADD, dh, above, ZERO if after_skipped else dh, **each)
+        below = ZERO if after_skipped else dh
+        self._emitter.vector(VectorOp.ADD, dh, above, below, outer=cells.group.count, inner=cells.size)
         return {of_state: ZERO if after_skipped else self._vectors.operand(of_state, cells.size)}
 
-    def _pass_on_state(self, cells: Cells, arriving: Operand | Parameter) -> None:
+    def _pass_on_state(self, dc: Arrays, cells: Cells, arriving: Operand | Parameter) -> None:
         """Store the gradient of the state before; sequences that have ended pass on the one that arrives."""
-        before = self._cell.state_gradient_before
-        if self._network.mask:
+        before, (outer, inner) = self._cell.state_gradient_before, (cells.group.count, cells.size)
+        if self._masking:
             values, mask = self._vectors.operand(before, cells.size), self._masking.mask.at(0, outer=0)
-            each = {"outer": cells.group.count, "inner": cells.size}
-            self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, arriving, **each)
-        self._store(before, cells, self._layer.dc)
+            self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, arriving, outer=outer, inner=inner)
+        self._store(before, cells, dc)
 
     def _keep_deltas(self, cells: Cells) -> None:
         """Store δ of each product as it is, or a stream for each tile: a broadcast takes it tile by tile."""
         emitter, vectors = self._emitter, self._layer.tiling.gates * cells.size
-        log = self._network.delta_log(self._layer.number, cells.step)
         for layer in self._products:
             delta, first, count = self._vectors.array(layer.product.deltas[0]), cells.group.first, cells.group.count
             places = [layer.delta_at(cells.step, cells.batch_tile, first + n) for n in range(count)]
             if not layer.storage.compressed:
                 emitter.store(delta, places[0], Traffic.DELTAS, 1, count * vectors)
                 continue
+            log = self._network.delta_log(layer.number, cells.step)
             for number, place in enumerate(places):
                 stream = delta.at(number * vectors)
                 emitter.compress(

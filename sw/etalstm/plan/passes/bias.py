@@ -46,10 +46,9 @@ class BiasGradients:
 
     def add(self, delta: Operand, batch_tile: int, group: Span, size: int) -> None:
         """Add δ of a group of units and the sequences of a batch tile, [tile][gate][b]."""
-        gates = self._layer.tiling.gates
+        gates, each = self._layer.tiling.gates, delta.at(0, outer=1, inner=size)
         bias = self._of_slices[self._layer.batch.slice_of[batch_tile]].at(gates * group.first, outer=0)
-        each = {"outer": size, "inner": gates * group.count, "serial": True}
-        self._emitter.vector(VectorOp.ADD, bias, bias, delta.at(0, outer=1, inner=size), **each)
+        self._emitter.vector(VectorOp.ADD, bias, bias, each, outer=size, inner=gates * group.count, serial=True)
 
     def _total(self, left: Operand, right: Operand) -> Operand:
         """Add to the db of some slices that of those that follow."""

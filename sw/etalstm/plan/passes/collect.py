@@ -1,6 +1,7 @@
 """Collects the gradient of an operand of which only changes are sent: see :mod:`etalstm.network.delta_inputs`."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
@@ -55,19 +56,19 @@ class Collector:
         """
         emitter, operand, count = self._emitter, self._operand, tiles.count * size
         collected, sent, before, gradient = (array.at(0, outer=size) for array in vectors)
-        each = {"outer": tiles.count, "inner": size}
+        vector = partial(emitter.vector, outer=tiles.count, inner=size)
         place = operand.collected.part(0, batch_tile, tiles.first)
         is_new = step == self._last or step + 1 in self._skipped or self._refreshes(step + 1)
         if not is_new:
             emitter.load(collected, place, Traffic.ACTIVATIONS, 1, count)
-        emitter.vector(VectorOp.ADD, collected, sums, MINUS_ZERO if is_new else collected, **each)
+        vector(VectorOp.ADD, collected, sums, MINUS_ZERO if is_new else collected)
         if self._refreshes(step):
             return collected
-        for vector, number in ((sent, step), (before, step - 1)):
-            emitter.load(vector, operand.sent.part(number, batch_tile, tiles.first), Traffic.ACTIVATIONS, 1, count)
-        emitter.vector(VectorOp.SUBTRACT, sent, sent, before, **each)
-        emitter.vector(VectorOp.MULTIPLY, gradient, ZERO, ZERO, **each)
-        emitter.vector(VectorOp.SELECT, gradient, sent, collected, **each)
-        emitter.vector(VectorOp.SELECT, collected, sent, MINUS_ZERO, **each)
+        for to, number in ((sent, step), (before, step - 1)):
+            emitter.load(to, operand.sent.part(number, batch_tile, tiles.first), Traffic.ACTIVATIONS, 1, count)
+        vector(VectorOp.SUBTRACT, sent, sent, before)
+        vector(VectorOp.MULTIPLY, gradient, ZERO, ZERO)
+        vector(VectorOp.SELECT, gradient, sent, collected)
+        vector(VectorOp.SELECT, collected, sent, MINUS_ZERO)
         emitter.store(collected, place, Traffic.ACTIVATIONS, 1, count)
         return gradient

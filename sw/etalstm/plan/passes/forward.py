@@ -76,7 +76,7 @@ class ForwardLayer:
     def emit_parts(self, steps: range, *, products: bool, streams: bool) -> None:
         """Append the products with x of some steps, or streams of numbers that lie as h: each kept and brought back."""
 
-        def step(turn):
+        def step(turn: int) -> None:
             for job in self._jobs(steps[turn]):
                 if streams and not turn:
                     job.stage.load_numbers(job)

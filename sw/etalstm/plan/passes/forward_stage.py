@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from etalstm.network.cells.cell import count_vectors
-from etalstm.network.cells.operation import split_after
-from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.network.cells.operation import Operation, split_after
+from etalstm.plan.memory.arrays import CellArrays, LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch
-from etalstm.plan.memory.sent import SENDING_ARRAYS
+from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch, Sequence
+from etalstm.plan.memory.sent import SENDING_ARRAYS, SentOperand
 from etalstm.plan.passes.product_sums import ProductSums
 from etalstm.plan.passes.send import InputSender, Sender, Tiles
 from etalstm.plan.passes.sums import Sums
-from etalstm.plan.passes.vectors import ZERO, Steps, Streams, Vectors
+from etalstm.plan.passes.vectors import ZERO, Elsewhere, Steps, Streams, Vectors
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Traffic, VectorOp
@@ -63,6 +63,7 @@ class ForwardStage:
         skips: bool,
     ):
         self._layer = layer = products[-1]
+        self._last = layer if isinstance(layer, CellArrays) else None  # of the cell's stages
         self._emitter, self._network, self._skipped = emitter, network, skipped
         self._refreshes = layer.delta_inputs.refreshes
         self.tiling = tiling = layer.tiling
@@ -75,10 +76,11 @@ class ForwardStage:
         if layer.storage.compressed:
             self._vectors.take(self._stage.local_arrays)
             self._streams = Streams(emitter, network, layer)
-        self._sender = self.inputs = None
+        self._sender: Sender | None = None
+        self.inputs: InputSender | None = None
         self._has_maps = self._sums_of_products[0].has_maps
         if layer.sent:
-            self._send(scratch, most)
+            self._send(layer.sent, scratch, most)
 
     @property
     def gates(self) -> int:
@@ -93,13 +95,13 @@ class ForwardStage:
         if self.inputs:
             self.inputs.begin()
 
-    def _send(self, scratch: Scratch, most: int) -> None:
+    def _send(self, sent: tuple[SentOperand, SentOperand], scratch: Scratch, most: int) -> None:
         """Send changes. Those of x have the scratch memory when those of the other operand have been sent."""
         vectors = [scratch.take("what is sent", most) for _ in range(SENDING_ARRAYS)]
         context = self._emitter, self._network, self._layer
-        self._sender = Sender(*context, self._layer.sent_operand, vectors, self._has_maps)
+        self._sender = Sender(*context, sent[1], vectors, self._has_maps)
         value, tiles = self._vectors.array(self._cell.output), most // self._network.batch.size
-        self.inputs = InputSender(*context, vectors, value, self._mask, tiles, self._has_maps)
+        self.inputs = InputSender(*context, sent[0], vectors, value, self._mask, tiles, self._has_maps)
         self._sums = self._take_sums(scratch, most)
 
     def _take_sums(self, scratch: Scratch, most: int) -> Operand:
@@ -112,7 +114,7 @@ class ForwardStage:
     def load_numbers(self, job: Job) -> None:
         """Load numbers that lie as h where the local gradients are."""
         for n, name in enumerate(self._kept_apart[0]):
-            state = self._layer.h.part(n % (self._network.steps + 1), job.batch_tile, job.group.first)
+            state = self._layer.outputs[0].part(n % (self._network.steps + 1), job.batch_tile, job.group.first)
             values = self._vectors.operand(name, job.size)
             self._emitter.load(values, state, Traffic.ACTIVATIONS, job.group.count, job.size)
 
@@ -151,12 +153,12 @@ class ForwardStage:
 
     def _bring(self, job: Job) -> None:
         """Have what has been sent, the sums that a job's sums are added to, and the state before."""
-        emitter, layer, cell = self._emitter, self._layer, self._cell
+        emitter, last, cell = self._emitter, self._last, self._cell
         part, vectors = Tiles(job.batch_tile, job.group, job.size), job.group.count * job.size
         if self._sender:
             self._sender.hold(job.step, part, self._vectors.array(cell.output))
-        if layer.is_last:
-            before = layer.c.part(layer.c_at(job.step), job.batch_tile, job.group.first)
+        if last:
+            before = last.c.part(last.c_at(job.step), job.batch_tile, job.group.first)
             emitter.load(self._vectors.array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
         if not self._refreshes(job.step):
             emitter.load(self._sums, self._sums_place(job), Traffic.INTERMEDIATES, 1, job.vectors)
@@ -168,25 +170,21 @@ class ForwardStage:
 
     def cells(self, job: Job) -> None:
         """Activate the gates, update the state and keep what the backward pass needs."""
-        emitter, layer, cell, stage = self._emitter, self._layer, self._cell, self._stage
-        vectors = job.group.count * job.size
-        part_of = Tiles(job.batch_tile, job.group, job.size)
+        emitter, last, cell, array = self._emitter, self._last, self._cell, self._vectors.array
+        vectors, part_of = job.group.count * job.size, Tiles(job.batch_tile, job.group, job.size)
 
-        def part(sequence, step):
+        def part(sequence: Sequence, step: int) -> Place:
             return sequence.part(step, job.batch_tile, job.group.first)
-
-        def array(name):
-            return self._vectors.array(name)
 
         if not self._has_maps:
             self._bring(job)
         self._compute(job, self._sums_of(job))
-        if self._goes_on(job):
+        if self._sender and self._goes_on(job):
             self._sender.send(job.step + 1, part_of, array(cell.output), self._mask if self._network.mask else None)
-        for name, sequence in zip(stage.outputs, layer.outputs, strict=True):
+        for name, sequence in zip(self._stage.outputs, self._layer.outputs, strict=True):
             emitter.store(array(name), part(sequence, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
-        if layer.is_last:
-            after = part(layer.c, layer.c_at(job.step + 1))
+        if last:
+            after = part(last.c, last.c_at(job.step + 1))
             emitter.store(array(cell.state), after, Traffic.INTERMEDIATES, 1, vectors)
         if job.step not in self._skipped:
             self._keep(job)
@@ -195,7 +193,7 @@ class ForwardStage:
         """Tell whether the next step goes on from a job's sums, with changes of its output."""
         return self._sender is not None and self._sender.sends_changes(job.step + 1)
 
-    def _sums_of(self, job: Job) -> dict[str, Operand]:
+    def _sums_of(self, job: Job) -> Elsewhere:
         """Give the sums of a job's gates. Those of changes are added to the sums that the step before has left.
 
         The results are stored if the next step goes on from them.
@@ -217,16 +215,17 @@ class ForwardStage:
 
     def _sums_place(self, job: Job) -> Place:
         """Where the sums of a job's gates lie from step to step."""
+        assert self._layer.sums, "a layer that sends changes has room for its sums"
         return self._layer.sums.part(0, job.batch_tile, job.gates * job.group.first)
 
-    def _compute(self, job: Job, sums: dict[str, Operand]) -> None:
+    def _compute(self, job: Job, sums: Elsewhere) -> None:
         """Compute state and output from the sums."""
         cell, stage = self._cell, self._stage
         update, output = split_after(stage.forward, {cell.state})
         self._run(job, update, sums)
         if not self._has_maps:
             self._bring_mask(job)
-        if self._layer.is_last:
+        if self._last:
             self._where_ended(job, cell.state, self._vectors.operand(cell.state_before, job.size))
         self._run(job, output, sums)
         for name in stage.outputs:
@@ -249,7 +248,7 @@ class ForwardStage:
         streams = [self._vectors.operand(name, size) for name in kept]
         self._streams.keep(job.step, job.batch_tile, job.group, size, streams)
 
-    def _run(self, job: Job, operations, sums=None) -> None:
+    def _run(self, job: Job, operations: tuple[Operation, ...], sums: Elsewhere | None = None) -> None:
         self._vectors.run(operations, job.group.count, job.size, sums or {})
 
     def _where_ended(self, job: Job, name: str, other: Operand | Parameter) -> None:

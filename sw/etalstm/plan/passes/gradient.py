@@ -1,11 +1,12 @@
 """Programs of the weights' gradient: dW += δ ⊗ xh over all steps, and the columns' share of its norm."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from etalstm.network.slices import additions, tree_total
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Place, Scratch
+from etalstm.plan.memory.operands import Operand, Place, Scratch, Sequence
 from etalstm.plan.memory.tiling import Span, gradient_arrays
 from etalstm.plan.passes.vectors import MINUS_ZERO, NO_STEPS, ZERO, Steps
 from etalstm.plan.program.emit import Emitter
@@ -16,6 +17,9 @@ from etalstm_hw.contract import Memory, Traffic, VectorOp
 # Steps whose xh may stay in the weight memory, each at an address of its own, so that their products are written one by
 # one. The xh of more steps is brought in a loop, again for each range of rows: it hides behind the products.
 MOST_RESIDENT = 9
+
+
+Part = tuple[int, int]  # step and batch tile
 
 
 class GradientLayer:
@@ -76,7 +80,7 @@ class GradientLayer:
                 self._emitter.store(self._norms, norms, Traffic.WEIGHTS, 1, group.count)
             yield number
 
-    def _bring_all(self, group: Span) -> dict | None:
+    def _bring_all(self, group: Span) -> dict[Part, Operand] | None:
         """Load a column group's xh of all steps, if they are few and fit the weight memory; where each part lies."""
         batch = self._network.batch
         vectors = group.count * batch.size
@@ -88,36 +92,36 @@ class GradientLayer:
             self._load(group, part, to)
         return places
 
-    def _bring(self, group: Span, part) -> Operand:
+    def _bring(self, group: Span, part: Part) -> Operand:
         """Load one part, into the half of the weight memory whose turn it is."""
         to = Operand(Memory.WEIGHTS, self._weight_depth // 2 * (self._fill % 2))
         self._fill += 1
         self._load(group, part, to)
         return to
 
-    def _load(self, group: Span, part, to: Operand) -> None:
+    def _load(self, group: Span, part: Part, to: Operand) -> None:
         step, tile = part
         layer, size = self._layer, self._network.batch.size_of(tile)
         inputs = layer.tiling.inputs.tiles
         from_inputs = max(0, min(group.count, inputs - group.first))
         x, operand = layer.factors
-        sources = [
+        sources: list[tuple[int, int, Sequence | None, int, int]] = [
             (0, from_inputs, *x, group.first),
             (from_inputs, group.count, *operand, group.first + from_inputs - inputs),
         ]
         for first, end, sequence, offset, column in sources:
-            if end > first:
+            if sequence and end > first:
                 lane, place = to.at(first, outer=1, inner=group.count), sequence.part(step + offset, tile, column)
                 self._emitter.load(lane, place, Traffic.ACTIVATIONS, end - first, size)
 
-    def _sum_slices(self, group: Span, block: int, rows: range, brought: dict | None) -> None:
+    def _sum_slices(self, group: Span, block: int, rows: range, brought: dict[Part, Operand] | None) -> None:
         """Leave the gradients of a range of rows in the first of the totals: the tree of all slices' sums."""
         vectors, batch = self._gates * len(rows) * group.count, self._network.batch
         if not self._kept:
             self._emitter.vector(VectorOp.MULTIPLY, self._totals[0], ZERO, ZERO, inner=vectors)
             return
 
-        def terms():
+        def terms() -> Iterator[Operand]:
             alive = 0
             for tiles, merges in zip(batch.tiles_of, additions(batch.slices), strict=True):
                 term = self._sum(tiles, group, block, rows, brought)
@@ -127,20 +131,23 @@ class GradientLayer:
                 alive += 1 - merges
                 yield term
 
-        def add(left, right):
+        def add(left: Operand, right: Operand) -> Operand:
             self._emitter.vector(VectorOp.ADD, left, right, left, inner=vectors)  # only operand a can be of the queue
             return left
 
         tree_total(terms(), batch.slices, add)
 
-    def _sum(self, tiles: range, group: Span, block: int, rows: range, brought: dict | None) -> Operand:
+    def _sum(self, tiles: range, group: Span, block: int, rows: range, brought: dict[Part, Operand] | None) -> Operand:
         """Sum the gradients of a range of rows over all steps and the batch tiles of a slice."""
         kept = self._kept
         queue = Operand(Memory.QUEUE, self._half * (self._turn % 2))
         self._turn += 1
         first, last = (kept[0], tiles[0]), (kept[-1], tiles[-1])
 
-        def of_step(step):
+        def of_turn(run: range, turn: int) -> None:
+            of_step(run[turn])
+
+        def of_step(step: int) -> None:
             for tile in tiles:
                 part = step, tile
                 weights = self._bring(group, part) if brought is None else brought[part]
@@ -148,17 +155,21 @@ class GradientLayer:
 
         if brought is None:
             for run in self._runs:
-                self._emitter.loop(len(run), lambda turn, run=run: of_step(run[turn]))
+                self._emitter.loop(len(run), partial(of_turn, run))
         for step in kept[-1:] if brought is None else kept:
             of_step(step)
         return queue
 
-    def _add(self, part, weights: Operand, group: Span, block: int, rows: range, queue: Operand, **ends: bool) -> None:
+    def _add(
+        self, part: Part, weights: Operand, group: Span, block: int, rows: range, queue: Operand, *, start: bool,
+        finish: bool,
+    ) -> None:  # fmt: skip
         """Add the products of a step and batch tile to the sums of a range of rows."""
         layer, size = self._layer, self._network.batch.size_of(part[1])
         self._emitter.cast(
             layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
-            first_block=block, blocks=1, gates=self._gates, batch=size, tiles=group.count, rows=rows, **ends,
+            first_block=block, blocks=1, gates=self._gates, batch=size, tiles=group.count, rows=rows, start=start,
+            finish=finish,
         )  # fmt: skip
         sums = self._gates * len(rows) * group.count
         self._emitter.mac(weights, size * group.count, queue, sums, group.count, backward=True)

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from etalstm.plan.memory.arrays import LayerArrays
-from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch
+from etalstm.plan.memory.operands import Operand, Parameter, RowMap, Scratch
 from etalstm.plan.memory.tiling import NEEDED_ARRAYS, Span, ceil_div
 from etalstm.plan.passes.vectors import ONE, ZERO
 from etalstm.plan.program.emit import Emitter
@@ -52,13 +51,13 @@ class NeededRows:
     ----------
     emitter : Emitter
     scratch : Scratch
-    layer : LayerArrays
+    row_map : RowMap
     most : int
         Tiles of units that are worked on at a time.
     """
 
-    def __init__(self, emitter: Emitter, scratch: Scratch, layer: LayerArrays, most: int):
-        self._emitter, self._layer = emitter, layer
+    def __init__(self, emitter: Emitter, scratch: Scratch, row_map: RowMap, most: int):
+        self._emitter, self._place = emitter, row_map.place
         self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
 
     def keep(self, delta: Operand, kept: Operand, group: Span, size: int, *, anew: bool) -> None:
@@ -79,11 +78,11 @@ class NeededRows:
         """
         emitter, rows = self._emitter, NEEDED_ARRAYS * group.count
         emitter.vector(VectorOp.MULTIPLY, kept, Parameter(PARAMETER_NEEDED_SCALE), delta, inner=rows * size)
-        place = Place(self._layer.needed, NEEDED_ARRAYS * group.first)
+        place = self._place.at(NEEDED_ARRAYS * group.first)
         if anew:
             emitter.vector(VectorOp.MULTIPLY, self._rows, ZERO, ZERO, inner=rows)
         else:
             emitter.load(self._rows, place, Traffic.DELTAS, 1, rows)
-        each = {"outer": size, "inner": rows, "serial": True}
-        emitter.vector(VectorOp.SELECT, self._rows.at(0, outer=0), kept.at(0, outer=1, inner=size), ONE, **each)
+        needed, every = self._rows.at(0, outer=0), kept.at(0, outer=1, inner=size)
+        emitter.vector(VectorOp.SELECT, needed, every, ONE, outer=size, inner=rows, serial=True)
         emitter.store(self._rows, place, Traffic.DELTAS, 1, rows)

@@ -52,7 +52,7 @@ class NormLayer:
         """Add the squares of the first rows of a group's shard."""
         most, shards = self._room // tiles, self._layer.shards
 
-        def some_rows(turn, count=most):
+        def some_rows(turn: int, count: int = most) -> None:
             squares, norms = self._buffers[turn % _SETS], self._norms.at(0, outer=0)
             for columns in batch:
                 place = self._layer.gradient_at(columns.number).at(turn * most * columns.count)

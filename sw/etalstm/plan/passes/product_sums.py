@@ -43,7 +43,7 @@ class ProductSums:
     ):
         self._emitter, self._layer, self._has_biases = emitter, layer, False
         self._refreshes: Callable[[int], bool] = layer.delta_inputs.refreshes
-        self.tokens = None
+        self.tokens: TokenSums | None = None
         self._take_weights(shares)
         has_maps = skips and any(operand.needed for operand in layer.sent)
         self.has_maps = has_maps and self._loads_prevail(config, network.batch.size)
@@ -58,8 +58,8 @@ class ProductSums:
             of_x, of_operand = range(tiling.inputs.padded), range(tiling.inputs.padded, tiling.depth)
             rows, self._rows = (replace(self._rows, rows=rows) for rows in (of_x, of_operand))
             given = layer.tokens, tiling, rows, layer.first_weight, partial(self._bias, start=True)
-            self.tokens = TokenSums(layer.lanes, emitter, *given)
-            matrices = [self.tokens.matrix, self._rows]
+            self.tokens = tokens = TokenSums(layer.lanes, emitter, *given)
+            matrices = [tokens.matrix, self._rows]
         self._weights = WeightStore(layer.lanes, emitter, matrices, layer.first_weight)
 
     def _loads_prevail(self, config: Config, size: int) -> bool:
@@ -77,15 +77,15 @@ class ProductSums:
             add_terms(self._emitter, self._weights, sums, self.tokens.terms(step, batch_tile), None)
             return
         place = layer.x.part(step + layer.x_step, batch_tile)
-        where = step, batch_tile, sums
-        self._sum(*where, place, layer.sent_x, layer.tiling.inputs, row=0, start=True, finish=False)
+        sent = layer.sent[0] if layer.sent else None
+        self._sum(step, batch_tile, sums, place, sent, layer.tiling.inputs, row=0, start=True, finish=False)
 
     def sum_state(self, step: int, batch_tile: int, sums: Sums) -> None:
         """Add the terms of the other operand, which ends the sums."""
-        layer, inputs = self._layer, self._layer.tiling.inputs
+        layer, row, starts = self._layer, self._layer.tiling.inputs.padded, self._layer.x is None
         place = layer.operand.part(step + layer.operand_step, batch_tile)
-        where, ends = (step, batch_tile, sums), {"start": layer.x is None, "finish": True}
-        self._sum(*where, place, layer.sent_operand, layer.tiling.units, row=inputs.padded, **ends)
+        sent = layer.sent[1] if layer.sent else None
+        self._sum(step, batch_tile, sums, place, sent, layer.tiling.units, row=row, start=starts, finish=True)
 
     def _sum(
         self,
@@ -103,12 +103,12 @@ class ProductSums:
 
         Sums of changes, and those that begin with the sum of a token, begin with their first term.
         """
-        whole = self._refreshes(step)
-        bias = self._bias(sums, start) if whole and not self.tokens else None
-        place = place if whole else sent.changes(step, batch_tile)
-        needed = sent.row_map(step, batch_tile) if self.has_maps and not whole else None
+        changed = None if self._refreshes(step) else sent
+        bias = None if changed or self.tokens else self._bias(sums, start)
+        place = changed.changes(step, batch_tile) if changed else place
+        needed = changed.row_map(step, batch_tile) if changed and self.has_maps else None
         terms = Terms(
-            place=place, share=share, matrix=self._rows, row=row, compressed=not whole,
+            place=place, share=share, matrix=self._rows, row=row, compressed=changed is not None,
             narrow=self._layer.tiling.narrow, start=start, finish=finish, needed=needed,
         )  # fmt: skip
         add_terms(self._emitter, self._weights, sums, terms, bias)

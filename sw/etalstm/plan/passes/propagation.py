@@ -1,17 +1,18 @@
 """Wᵀδ of a stage, and where the gradients of what it broadcast go."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Several
 from dataclasses import dataclass
 from functools import partial
 
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, RowMap
+from etalstm.plan.memory.operands import Operand, RowMap, Sequence
 from etalstm.plan.memory.tiling import SPARSE_DELTA, Span, ceil_div, spans, stay
 from etalstm.plan.passes.collect import Collector
 from etalstm.plan.passes.vectors import MINUS_ZERO
-from etalstm.plan.passes.weights import Matrix, WeightStore
+from etalstm.plan.passes.weights import Matrix, Run, WeightStore
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp, cast_sums
@@ -34,10 +35,12 @@ def emit_all(*parts: list[Emit]) -> None:
 
 @dataclass(frozen=True)
 class Masking:
-    """Scratch vectors for sequences that have ended, one of each for every sequence of a batch tile.
+    """What a stage has for sequences that have ended; of each scratch vector one for every sequence of a batch tile.
 
     Members
     -------
+    masks, dh_sum : Sequence
+        The masks of all steps, and dy + dh of a step.
     mask : Operand
         0 for each sequence that has ended.
     merged : Operand
@@ -48,9 +51,15 @@ class Masking:
         these vectors until all of dh is there.
     """
 
+    masks: Sequence
+    dh_sum: Sequence
     mask: Operand
     merged: Operand
     passed: tuple[Operand, ...]
+
+    def bring(self, emitter: Emitter, step: int, batch_tile: int, size: int) -> None:
+        """Load the mask of a step and batch tile."""
+        emitter.load(self.mask, self.masks.part(step, batch_tile), Traffic.ACTIVATIONS, 1, size)
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,7 @@ class Propagation:
     ):
         self._emitter, self._layer, self._batch = emitter, layer, network.batch
         self._row_map, self._whole_beats = row_map, whole_beats
-        self._masks, self._masking, self._of_x, self._of_operand = network.mask, masking, of_x, of_operand
+        self._masking, self._of_x, self._of_operand = masking, of_x, of_operand
         groups = [layer.tiling.weight_vectors(group.count) for group in layer.tiling.column_groups]
         self._columns = Matrix.whole(layer.columns, groups, layer.tiling.rows)
         self._weights = WeightStore(layer.lanes, emitter, [self._columns], layer.first_weight)
@@ -171,7 +180,7 @@ class Propagation:
         left, self._left = self._left, []
         return [partial(store, step) for store in left]
 
-    def shared_inputs(self, steps: Sequence[int], index: int) -> tuple[list[Emit], list[Emit]]:
+    def shared_inputs(self, steps: Several[int], index: int) -> tuple[list[Emit], list[Emit]]:
         """Give a piece of the inputs' sums of a block, which is `steps` steps that share loads.
 
         A block's work is cut into as many pieces as it has steps. Each step of the next block emits one of them.
@@ -193,7 +202,7 @@ class Propagation:
         block, piece = divmod(index, self.steps)
         return self._pieces(self._block(steps, block - 1), range(piece, piece + 1))
 
-    def rest(self, steps: Sequence[int]) -> None:
+    def rest(self, steps: Several[int]) -> None:
         """Sum the inputs' columns that are left after the last step."""
         if self.steps == 1 or not steps:
             emit_all(*([self.left(steps[-1])] if steps else []))
@@ -203,7 +212,7 @@ class Propagation:
         for number, pieces in [*left, (block, range(self.steps))]:
             emit_all(*self._pieces(self._block(steps, number), pieces))
 
-    def _block(self, steps: Sequence[int], number: int) -> list[Part]:
+    def _block(self, steps: Several[int], number: int) -> list[Part]:
         """Give the parts of some steps that share loads."""
         shared = steps[number * self.steps : (number + 1) * self.steps]
         return [(step, tile) for step in shared for tile in range(self._batch.count)]
@@ -215,13 +224,14 @@ class Propagation:
         """
         groups = self._layer.tiling.input_groups
         first, end = (piece * len(groups) // self.steps for piece in (pieces.start, pieces.stop))
-        emits, stores = [], []
+        emits: list[Emit] = []
+        stores: list[Emit] = []
         for number in range(first, end):
             products, store, room = self._products(number, groups[number], parts)
             if len(stores) == room:
                 emits.append(stores.pop(0))
             emits += products
-            stores.append(store)
+            stores.append(partial(store, parts))
         return emits, stores
 
     def _sum(self, number: int, group: Span, parts: list[Part], row_map: RowMap | None, whole_beats: int = 0) -> None:
@@ -237,7 +247,7 @@ class Propagation:
 
     def _products(
         self, number: int, group: Span, parts: list[Part], row_map: RowMap | None = None, whole_beats: int = 0
-    ) -> tuple[list[Emit], Emit, int]:
+    ) -> tuple[list[Emit], Callable[[list[Part]], None], int]:
         """Give what emits a column group's products, run by run, and its sums' stores; and how many such sums fit."""
         sizes = [self._batch.size_of(tile) for _, tile in parts]
         firsts = [sum(sizes[:n]) for n in range(len(sizes))]
@@ -247,59 +257,58 @@ class Propagation:
         self._turn += 1
         runs = self._weights.runs(self._columns, tiling.units, tiling.gates, number)
 
-        def products(run):
+        def products(run: Run) -> None:
             for part, size, first in zip(parts, sizes, firsts, strict=True):
                 begins, finishes = part is parts[0], part is parts[-1]
-                ends = {"start": run is runs[0] and begins, "finish": run is runs[-1] and finishes}
-                self._cast(part, run, group, size, first, **ends)
+                self._cast(part, run, group, size, first, run is runs[0] and begins, run is runs[-1] and finishes)
                 if begins:
                     beats = whole_beats if run is runs[0] else 0
                     weights = self._weights.bring(self._columns, number, run, needed=row_map, whole_beats=beats)
                 vectors = run.rows * self._columns.groups[number]
                 self._emitter.mac(weights, vectors, queue, sums, group.count, backward=True)
 
-        def store(parts=parts):
+        def store(parts: list[Part]) -> None:
             for number, ((step, tile), size, first) in enumerate(zip(parts, sizes, firsts, strict=True)):
                 self._keep_sums(number, step, tile, group, queue.at(first * group.count), size)
 
         return [partial(products, run) for run in runs], store, room
 
-    def _cast(self, part: Part, run, group: Span, size: int, first_sum: int, **ends: bool) -> None:
+    def _cast(self, part: Part, run: Run, group: Span, size: int, first_sum: int, start: bool, finish: bool) -> None:
         """Broadcast a run of a part's δ."""
         layer = self._layer
         self._emitter.cast(
             layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
             first_block=run.first_block, blocks=run.blocks, gates=layer.tiling.gates, batch=size, tiles=group.count,
-            first_sum=first_sum, narrow=layer.tiling.narrow, **ends,
+            first_sum=first_sum, narrow=layer.tiling.narrow, start=start, finish=finish,
         )  # fmt: skip
 
-    def _keep_sums(self, number, step, batch_tile, group, queue, size):
+    def _keep_sums(self, number: int, step: int, batch_tile: int, group: Span, queue: Operand, size: int) -> None:
         """Store the sums of a column group's part `number` as the gradients of x and of the other operand."""
         layer, inputs = self._layer, self._layer.tiling.inputs.tiles
         dx_count = max(0, min(group.count, inputs - group.first))
         sums = queue.at(0, outer=1, inner=group.count)
-        if dx_count:
-            self._keep_dx(step, batch_tile, Span(group.first, dx_count), sums, size)
+        if dx_count and layer.dx:
+            self._keep_dx(layer.dx, step, batch_tile, Span(group.first, dx_count), sums, size)
         if dx_count == group.count:
             return
         tiles, sums = Span(group.first + dx_count - inputs, group.count - dx_count), sums.at(dx_count)
-        is_masked = self._masking and layer.is_recurrent
-        if is_masked and self._batch.count > 1:  # the mask that the stage has brought is another tile's
-            self._emitter.load(self._masking.mask, self._masks.part(step, batch_tile), Traffic.ACTIVATIONS, 1, size)
+        masking = self._masking if layer.is_recurrent else None
+        if masking and self._batch.count > 1:  # the mask that the stage has brought is another tile's
+            masking.bring(self._emitter, step, batch_tile, size)
         if self._of_operand:
             for part, of_part in self._of_operand.parts(tiles, sums):
-                self._collect(step, batch_tile, part, of_part, size)
-        elif is_masked:
+                self._collect(self._of_operand, step, batch_tile, part, of_part, size)
+        elif masking:
             for tile in range(tiles.count):
-                passed = self._masking.passed[(number * tiles.count + tile) % len(self._masking.passed)]
-                self._merge(batch_tile, tiles.first + tile, sums.at(tile), size, passed)
+                passed = masking.passed[(number * tiles.count + tile) % len(masking.passed)]
+                self._merge(masking, batch_tile, tiles.first + tile, sums.at(tile), size, passed)
         else:
             place = layer.operand_gradient.part(0, batch_tile, tiles.first)
             self._emitter.store(sums, place, Traffic.ACTIVATIONS, tiles.count, size)
 
-    def _keep_dx(self, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int) -> None:
+    def _keep_dx(self, dx: Sequence, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int) -> None:
         """Store the gradient of some tiles of x: the sums, or what has been collected of them."""
-        emitter, dx = self._emitter, self._layer.dx
+        emitter = self._emitter
         if not self._of_x:
             place = dx.part(step, batch_tile, tiles.first)
             emitter.store(sums, place, Traffic.ACTIVATIONS, tiles.count, size)
@@ -309,23 +318,25 @@ class Propagation:
             place = dx.part(step, batch_tile, part.first)
             emitter.store(gradient, place, Traffic.ACTIVATIONS, 1, part.count * size)
 
-    def _collect(self, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int) -> None:
+    def _collect(
+        self, collecting: Collecting, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int
+    ) -> None:
         """Collect some tiles of dh and store what was sent; sequences that have ended pass on what reached them."""
-        layer, emitter, vectors, count = self._layer, self._emitter, self._of_operand.vectors, tiles.count * size
-        gradient = self._of_operand.collector.collect(step, batch_tile, tiles, size, sums, vectors)
+        layer, emitter, vectors, count = self._layer, self._emitter, collecting.vectors, tiles.count * size
+        gradient = collecting.collector.collect(step, batch_tile, tiles, size, sums, vectors)
         if self._masking:
             passed, mask = vectors[2].at(0, outer=size), self._masking.mask.at(0, outer=0)
-            place = layer.dh_sum.part(0, batch_tile, tiles.first)
+            place = self._masking.dh_sum.part(0, batch_tile, tiles.first)
             emitter.load(passed, place, Traffic.ACTIVATIONS, 1, count)
             emitter.vector(VectorOp.SELECT_ZERO, gradient, mask, passed, outer=tiles.count, inner=size)
         place = layer.operand_gradient.part(0, batch_tile, tiles.first)
         emitter.store(gradient, place, Traffic.ACTIVATIONS, 1, count)
 
-    def _merge(self, batch_tile, tile, sums, size, passed):
+    def _merge(self, masking: Masking, batch_tile: int, tile: int, sums: Operand, size: int, passed: Operand) -> None:
         """Store one tile of dh; sequences that have ended pass on the gradient that reached them."""
-        layer, emitter, merged, mask = self._layer, self._emitter, self._masking.merged, self._masking.mask
-        emitter.load(passed, layer.dh_sum.part(0, batch_tile, tile), Traffic.ACTIVATIONS, 1, size)
+        emitter, merged, mask = self._emitter, masking.merged, masking.mask
+        emitter.load(passed, masking.dh_sum.part(0, batch_tile, tile), Traffic.ACTIVATIONS, 1, size)
         emitter.vector(VectorOp.ADD, merged, sums, MINUS_ZERO, inner=size)
         emitter.vector(VectorOp.SELECT_ZERO, merged, mask, passed, inner=size)
-        place = layer.operand_gradient.part(0, batch_tile, tile)
+        place = self._layer.operand_gradient.part(0, batch_tile, tile)
         emitter.store(merged, place, Traffic.ACTIVATIONS, 1, size)

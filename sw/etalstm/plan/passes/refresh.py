@@ -1,6 +1,6 @@
 """The copies of updated weights: their rows transposed, and packed if copies are narrow."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from etalstm.plan.memory.arrays import LayerArrays
@@ -11,7 +11,7 @@ from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Traffic, VectorOp
 
-Free = tuple[Operand, Operand]  # vectors that nothing reads, as many as a square has, twice
+Free = Sequence[Operand]  # vectors that nothing reads, as many as a square has, twice
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ The changes that a step broadcasts are made while the step before runs, and kept
 threshold. A step later the streams come back: they tell what has been sent by then.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Parameter, Place
+from etalstm.plan.memory.operands import Operand, Parameter, Place, Sequence
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.tiling import Span, spans
 from etalstm.plan.passes.needed import reduce_needed
@@ -31,10 +32,9 @@ class Tiles:
         """Vectors of the part."""
         return self.tiles.count * self.size
 
-    @property
-    def loops(self) -> dict[str, int]:
-        """Loops through the tiles, and through the sequences of each."""
-        return {"outer": self.tiles.count, "inner": self.size}
+    def vector(self, emitter: Emitter) -> Callable[..., None]:
+        """Give what runs operations on all of it: tiles in the outer loop, sequences in the inner one."""
+        return partial(emitter.vector, outer=self.tiles.count, inner=self.size)
 
 
 class Sender:
@@ -63,7 +63,7 @@ class Sender:
         maps: bool,
     ):
         self._emitter, self._operand, self._network = emitter, operand, network
-        self._has_map = maps and operand.needed is not None
+        self._has_map = maps
         self._refreshes, (self._sent, self._change) = layer.delta_inputs.refreshes, vectors
 
     def sends_changes(self, step: int) -> bool:
@@ -83,7 +83,7 @@ class Sender:
                 stream = self._change.at(number * part.size)
                 emitter.decompress(stream, index, Traffic.ACTIVATIONS, False, outer=1, inner=part.size)
             sent, change, value = (vectors.at(0, outer=part.size) for vectors in (self._sent, self._change, value))
-            emitter.vector(VectorOp.SELECT, sent, change, value, **part.loops)
+            part.vector(emitter)(VectorOp.SELECT, sent, change, value)
         emitter.store(self._sent, place, Traffic.ACTIVATIONS, 1, part.vectors)
 
     def send(self, step: int, part: Tiles, value: Operand, mask: Operand | None) -> None:
@@ -92,9 +92,9 @@ class Sender:
         Sequences of which `mask` is 0 send nothing. What is held is lost.
         """
         change, sent, value = (vectors.at(0, outer=part.size) for vectors in (self._change, self._sent, value))
-        self._emitter.vector(VectorOp.SUBTRACT, change, value, sent, **part.loops)
+        part.vector(self._emitter)(VectorOp.SUBTRACT, change, value, sent)
         if mask:
-            self._emitter.vector(VectorOp.SELECT_ZERO, change, mask.at(0, outer=0), ZERO, **part.loops)
+            part.vector(self._emitter)(VectorOp.SELECT_ZERO, change, mask.at(0, outer=0), ZERO)
         threshold = self._operand.parameters.threshold
         for number, index in self._streams(step, part):
             log = self._operand.log(step, part.batch_tile, part.tiles.first + number)
@@ -110,11 +110,13 @@ class Sender:
 
         It does not wait for the streams, which tell the same: compressing them takes longer.
         """
-        emitter, operand = self._emitter, self._operand
-        emitter.vector(VectorOp.MULTIPLY, products, Parameter(operand.parameters.scale), change, **part.loops)
-        reduce_needed(emitter, products, part.tiles.count, part.size)
-        place = operand.row_map(step, part.batch_tile, part.tiles.first).place
-        emitter.store(products, place, Traffic.DELTAS, part.tiles.count, 1)
+        row_map = self._operand.row_map(step, part.batch_tile, part.tiles.first)
+        scale = self._operand.parameters.scale
+        if row_map is None or scale is None:
+            return
+        part.vector(self._emitter)(VectorOp.MULTIPLY, products, Parameter(scale), change)
+        reduce_needed(self._emitter, products, part.tiles.count, part.size)
+        self._emitter.store(products, row_map.place, Traffic.DELTAS, part.tiles.count, 1)
 
     def load_value(self, step: int, part: Tiles, value: Operand) -> None:
         """Bring the operand of a step."""
@@ -132,7 +134,7 @@ class Sender:
         return self._place(self._operand.values, step + self._operand.first, part)
 
     @staticmethod
-    def _place(sequence, step: int, part: Tiles) -> Place:
+    def _place(sequence: Sequence, step: int, part: Tiles) -> Place:
         return sequence.part(step, part.batch_tile, part.tiles.first)
 
 
@@ -146,6 +148,8 @@ class InputSender:
     emitter : Emitter
     network : NetworkMap
     layer : LayerArrays
+    operand : SentOperand
+        Its x.
     vectors : sequence of ``SENDING_ARRAYS`` Operand
         Scratch memory for some tiles, [tile][b].
     value : Operand
@@ -163,6 +167,7 @@ class InputSender:
         emitter: Emitter,
         network: NetworkMap,
         layer: LayerArrays,
+        operand: SentOperand,
         vectors: list[Operand],
         value: Operand,
         mask: Operand,
@@ -170,9 +175,9 @@ class InputSender:
         maps: bool,
     ):
         self._emitter, self._network = emitter, network
-        self._sender = Sender(emitter, network, layer, layer.sent_x, vectors, maps)
-        self._value, self._mask = value, mask if network.mask else None
-        batch, tiles = network.batch, spans(layer.sent_x.share.tiles, most)
+        self._sender = Sender(emitter, network, layer, operand, vectors, maps)
+        self._value, self._mask = value, mask
+        batch, tiles = network.batch, spans(operand.share.tiles, most)
         self._parts = [Tiles(tile, span, batch.size_of(tile)) for tile in range(batch.count) for span in tiles]
 
     def begin(self) -> None:
@@ -195,7 +200,7 @@ class InputSender:
             self._sender.hold(step + 1, part, self._value)
             if self._sender.sends_changes(step + 2):
                 self._sender.load_value(step + 2, part, self._value)
-                if self._mask:
+                if self._network.mask:
                     place = self._network.mask.part(step + 2, part.batch_tile)
                     self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, part.size)
-                self._sender.send(step + 2, part, self._value, self._mask)
+                self._sender.send(step + 2, part, self._value, self._mask if self._network.mask else None)

@@ -11,6 +11,8 @@ updated in place, and the others read them there: no exchange is needed.
 Groups wait for each other only before they read what others have updated. Meanwhile they update the next column group.
 """
 
+from itertools import pairwise
+
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.operands import Operand, Place, Scratch
 from etalstm.plan.memory.shards import Columns
@@ -47,20 +49,18 @@ class SharedUpdate:
 
     def emit(self) -> None:
         """Append the instructions: a column group is spread when the next one has been updated."""
-        before = None
-        for piece in self._pieces:
+        self._pieces[0].update()
+        for before, piece in pairwise(self._pieces):
             piece.update()
-            if before:
-                before.spread()
-            before = piece
-        before.spread()
+            before.spread()
+        self._pieces[-1].spread()
         for layer in self._layers:
             self._steps.biases(layer)
 
 
 def _updated(layer: LayerArrays, columns: Columns, turn: int) -> Place:
     """Where groups store their updated weights of a column group: in the exchange, or where narrow in the weights."""
-    if layer.tiling.narrow:
+    if layer.tiling.narrow or not layer.exchange:
         return Place(layer.weights, columns.first_in_shard, (columns.number,))
     return Place(layer.exchange.updated(turn), 0)
 
@@ -92,13 +92,12 @@ class _ColumnGroup:
         """Update a group's rows."""
         layer, columns, most = self._layer, self._columns, self._steps.most
 
-        def some(turn, count=most):
+        def some(turn: int, count: int = most) -> None:
             vector = turn * most
             of_shard = columns.first_in_shard + vector
+            state = (Place(array, of_shard, (of_shard,)) for array in (layer.gradient, layer.velocity))
             self._steps.step(
-                self._weights(vector),
-                Place(layer.gradient, of_shard, (of_shard,)),
-                Place(layer.velocity, of_shard, (of_shard,)),
+                [self._weights(vector), *state],
                 count,
                 WEIGHT_DECAY,
                 updated=self._updated.at(vector),
@@ -131,7 +130,7 @@ class _ColumnGroup:
                 place = Place(self._layer.columns, columns.first + square.rows.start * columns.count, (columns.number,))
                 count = len(square.rows) * columns.count
                 self._emitter.store(buffer, place, Traffic.WEIGHTS, 1, count, made_of=self._updated.array)
-            self._refresh.write(buffer, square, tuple(free))
+            self._refresh.write(buffer, square, free)
 
     def _load(self, square: Square, buffer: Operand) -> None:
         shards, rows, count = self._layer.shards, square.rows, self._columns.count

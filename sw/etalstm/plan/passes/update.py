@@ -1,5 +1,8 @@
 """Programs of the optimiser: SGD with momentum, weight decay and clipping, and the refresh of the passes' copies."""
 
+from collections.abc import Iterable
+from functools import partial
+
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch
 from etalstm.plan.memory.tiling import UPDATE_ARRAYS, UPDATE_SETS
@@ -35,14 +38,13 @@ class Steps:
         self._sets = [tuple(scratch.take(name, most) for name in names) for _ in range(sets)]
 
     def step(
-        self, weights: Place, gradient: Place, velocity: Place, count: int, decay: Parameter,
-        updated: Place | None = None, group_stride: int = 0,
-    ) -> tuple[Operand, Free]:  # fmt: skip
+        self, places: Iterable[Place], count: int, decay: Parameter, updated: Place | None = None, group_stride: int = 0
+    ) -> tuple[Operand, Free]:
         """Update `count` vectors; the weights stay in the scratch memory. Gives their place, and vectors that are free.
 
         Parameters
         ----------
-        weights, gradient, velocity : Place
+        places : weights, gradient and velocity
         count : int
         decay : Parameter
         updated : Place, optional
@@ -50,16 +52,13 @@ class Steps:
         group_stride : int
             See :meth:`etalstm.plan.program.emit.Emitter.load`; of the old weights.
         """
-        emitter = self._emitter
+        emitter, (weights, gradient, velocity) = self._emitter, places
         w, g, v, product = self._sets[self._turn % len(self._sets)]
         self._turn += 1
         emitter.load(w, weights, Traffic.WEIGHTS, 1, count, group_stride=group_stride)
         emitter.load(g, gradient, Traffic.WEIGHTS, 1, count)
         emitter.load(v, velocity, Traffic.WEIGHTS, 1, count)
-
-        def run(op, d, a, b):
-            emitter.vector(op, d, a, b, inner=count)
-
+        run = partial(emitter.vector, inner=count)
         run(VectorOp.MULTIPLY, g, SCALE, g)
         run(VectorOp.MULTIPLY, product, decay, w)
         run(VectorOp.ADD, g, g, product)
@@ -77,7 +76,7 @@ class Steps:
         for first in range(0, total, self.most):
             arrays = layer.bias, layer.bias_gradient, layer.bias_velocity
             places = [Place(array, first, (first,)) for array in arrays]
-            self.step(*places, min(self.most, total - first), ZERO)
+            self.step(places, min(self.most, total - first), ZERO)
 
 
 class UpdateLayer:
@@ -102,6 +101,6 @@ class UpdateLayer:
                 vector = columns.first_in_shard + units.rows.start * columns.count
                 arrays = layer.weights, layer.gradient, layer.velocity
                 places = [Place(array, vector, (vector,)) for array in arrays]
-                weights, free = self._steps.step(*places, len(units.rows) * columns.count, WEIGHT_DECAY)
+                weights, free = self._steps.step(places, len(units.rows) * columns.count, WEIGHT_DECAY)
                 refresh.write(weights, units, free)
         self._steps.biases(layer)

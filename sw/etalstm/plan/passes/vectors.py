@@ -1,5 +1,7 @@
 """A cell's named vectors in the scratch memory, its operations on them, and the streams in which it keeps some."""
 
+from functools import partial
+
 from etalstm.network.cells.cell import Array
 from etalstm.network.cells.operation import CONDITIONAL, Operation
 from etalstm.plan.memory.arrays import LayerArrays
@@ -13,6 +15,9 @@ from etalstm_hw.contract import Traffic, VectorOp
 ONE = Parameter(contract.PARAMETER_ONE)
 ZERO = Parameter(contract.PARAMETER_ZERO)
 MINUS_ZERO = Parameter(contract.PARAMETER_MINUS_ZERO)
+
+Elsewhere = dict[str, Operand | Parameter]  # operands, by name, that no vector of the scratch memory has
+
 _CONSTANTS = {"0": ZERO, "-0": MINUS_ZERO, "1": ONE}
 
 
@@ -53,24 +58,23 @@ class Vectors:
         base, number, array = self._places[name]
         return base.at(number * size, outer=len(array) * size)
 
-    def run(
-        self, operations: tuple[Operation, ...], tiles: int, size: int, elsewhere: dict[str, Operand | Parameter]
-    ) -> None:
+    def run(self, operations: tuple[Operation, ...], tiles: int, size: int, elsewhere: Elsewhere) -> None:
         """Emit operations; names of `elsewhere` are operands that lie in the queue or are parameters.
 
         An operation that writes only some elements keeps the others. So they are set to +0 first.
         """
-        given, each = elsewhere | _CONSTANTS, {"outer": tiles, "inner": size}
+        given = elsewhere | _CONSTANTS
+        vector = partial(self._emitter.vector, outer=tiles, inner=size)
         for operation in operations:
-            operands = [given.get(name) or self.operand(name, size) for name in operation.operands]
+            a, *b = (given.get(name) or self.operand(name, size) for name in operation.operands)
             d = self.operand(operation.d, size)
             if operation.op in CONDITIONAL:
-                self._emitter.vector(VectorOp.MULTIPLY, d, ZERO, ZERO, **each)
-            self._emitter.vector(operation.op, d, *operands, **each)
+                vector(VectorOp.MULTIPLY, d, ZERO, ZERO)
+            vector(operation.op, d, a, *b)
 
     def select_zero(self, mask: Operand, names: tuple[str, ...], tiles: int, size: int) -> None:
         """Emit +0 for the sequences whose mask is 0: an array of which all vectors are named is done at once."""
-        done = set()
+        done: set[Operand] = set()
         for name in names:
             base, _, array = self._places[name]
             whole = all(set(column) & set(names) for column in array)
@@ -102,7 +106,7 @@ class Streams:
 
     def keep(self, step: int, batch_tile: int, group: Span, size: int, kinds: list[Operand]) -> None:
         """Append the streams of a group's cells, one of each kind, to their segment's log."""
-        log = self._network.held_by(self._layer.number, step).log
+        log = self._network.held_by(self._layer.number, step).local_log()
         for number, stream in enumerate(kinds):
             place = self._layer.index_of(step, batch_tile, group, number)
             self._emitter.compress(

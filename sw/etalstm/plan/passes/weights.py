@@ -185,7 +185,7 @@ class WeightStore:
         self._load(to, matrix.place(group, row), run, matrix.groups[group], needed, whole_beats)
         return to
 
-    def _load(self, to, place, run, of_row, needed, whole_beats):
+    def _load(self, to: Operand, place: Place, run: Run, of_row: int, needed: RowMap | None, whole_beats: int) -> None:
         """Load a run's first blocks whole, all if nothing is known of what is needed, and of the others what is."""
         whole, blocks = run.rows, run.blocks
         if needed is not None:
@@ -194,11 +194,9 @@ class WeightStore:
                 whole += needed.gates * needed.share.lanes_of((run.first_block + blocks) % needed.share.tiles)
                 blocks += 1
 
-        def part(first, rows):
-            return to.at(first * of_row, outer=of_row), place.at(first * of_row), Traffic.WEIGHTS, rows, of_row
-
         if whole:
-            self._emitter.load(*part(0, whole))
-        if blocks < run.blocks:
-            rest = part(whole, run.rows - whole)
-            self._emitter.load_rows(*rest, first_block=run.first_block + blocks, needed=needed)
+            self._emitter.load(to.at(0, outer=of_row), place, Traffic.WEIGHTS, whole, of_row)
+        if needed and blocks < run.blocks:
+            lane, rest = to.at(whole * of_row, outer=of_row), place.at(whole * of_row)
+            first_block, rows = run.first_block + blocks, run.rows - whole
+            self._emitter.load_rows(lane, rest, Traffic.WEIGHTS, rows, of_row, first_block=first_block, needed=needed)

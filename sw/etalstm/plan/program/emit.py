@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Any
 
 from etalstm.errors import PlanError
 from etalstm.plan.memory.memory_map import Array
@@ -59,7 +60,7 @@ class Emitter:
 
         With `group_stride` they begin so many vectors later in each group of channels than in the group before.
         """
-        fields = {} if group is None else {"group": group + 1, "everyone": 1}
+        fields: dict[str, Any] = {} if group is None else {"group": group + 1, "everyone": 1}
         if group_stride:
             fields["group_stride"] = group_stride * self._config.vector_beats
         for part in _parts(to, source, outer, inner):
@@ -138,19 +139,16 @@ class Emitter:
         serial: bool = False,
     ) -> None:
         """Run an element-wise operation; `serial` makes each outer iteration see the results of the one before."""
-        fields, reads = {}, []
+        fields: dict[str, Any] = {}
+        reads = []
         for name, operand in (("a", a), ("b", b)):
             match operand:
                 case Parameter(number):
-                    fields |= {f"{name}_source": Source.PARAMETER, name: number}
+                    fields.update({f"{name}_source": Source.PARAMETER, name: number})
                 case Operand():
                     source = Source.QUEUE if operand.memory == Memory.QUEUE else Source.SCRATCH
-                    fields |= {
-                        f"{name}_source": source,
-                        name: operand.address,
-                        f"{name}_outer": operand.outer,
-                        f"{name}_inner": operand.inner,
-                    }
+                    strides = {f"{name}_outer": operand.outer, f"{name}_inner": operand.inner}
+                    fields.update({f"{name}_source": source, name: operand.address}, **strides)
                     reads.append(self._touched(operand, outer, inner))
         self._program.emit(
             Opcode.VECTOR,
@@ -191,7 +189,7 @@ class Emitter:
         a vector of the weights holds two tiles.
         """
         channel, tile = divmod(first_block, share.tiles)
-        lanes = {"lanes": share.lanes_of(0), "last_lanes": share.lanes_of(share.tiles - 1)}
+        lanes: dict[str, Any] = {"lanes": share.lanes_of(0), "last_lanes": share.lanes_of(share.tiles - 1)}
         if rows is not None:
             lanes = {"lane": rows.start, "lanes": len(rows), "last_lanes": len(rows), "batch_outer": 1}
         self._program.emit(
@@ -276,7 +274,18 @@ class Emitter:
             channel_beats=channel_beats,
         )
 
-    def _transfer(self, opcode, lane, place, kind, outer, inner, also_reads=None, also_writes=None, **fields):
+    def _transfer(
+        self,
+        opcode: Opcode,
+        lane: Operand,
+        place: Place,
+        kind: Traffic,
+        outer: int,
+        inner: int,
+        also_reads: Part | None = None,
+        also_writes: Part | None = None,
+        **fields: int,
+    ) -> None:
         lane_resource, place_resource = self._touched(lane, outer, inner), place.resource
         loads = opcode != Opcode.STORE
         self._program.emit(

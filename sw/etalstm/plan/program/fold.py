@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from typing import final
 
 from etalstm_hw.contract import Opcode
 
@@ -14,6 +15,7 @@ class FoldError(RuntimeError):
     """The turns of a loop do not repeat: an error of the planner."""
 
 
+@final
 @dataclass(slots=True)
 class Instruction:
     """An instruction whose address advances in the loops around it.
@@ -42,6 +44,7 @@ class Instruction:
     strides: list[int] = field(default_factory=list)
 
 
+@final
 @dataclass(slots=True)
 class Repeat:
     """Nodes that are executed several times."""
@@ -90,21 +93,21 @@ def distances(one: Block, other: Block, *, waits: bool) -> list[int] | None:
         return None
     result = []
     for a, b in zip(one, other, strict=True):
-        if type(a) is not type(b):
-            return None
-        if type(a) is Repeat:
+        if type(a) is Repeat and type(b) is Repeat and a.turns == b.turns:
             inner = distances(a.body, b.body, waits=waits)
-            if inner is None or a.turns != b.turns:
+            if inner is None:
                 return None
             result += inner
-        elif not _alike(a, b) or (waits and (a.waits, a.strides) != (b.waits, b.strides)):
-            return None
-        else:
+        elif type(a) is Instruction and type(b) is Instruction and _alike(a, b, waits):
             result.append(b.address - a.address)
+        else:
+            return None
     return result
 
 
-def _alike(one: Instruction, other: Instruction) -> bool:
+def _alike(one: Instruction, other: Instruction, waits: bool) -> bool:
+    if waits and (one.waits, one.strides) != (other.waits, other.strides):
+        return False
     return (one.opcode, one.fields, one.touched) == (other.opcode, other.fields, other.touched)
 
 
@@ -131,17 +134,18 @@ def steady(turns: list[Turn], multiple: int) -> Steady | None:
     """Tell whether the last turns repeat those before them, by the smallest period that is a multiple of a number."""
     for period in range(multiple, min(MOST_PERIOD, len(turns) // 2) + 1, multiple):
         first = len(turns) - 2 * period
-        strides = [_stride(turns, first + n, period) for n in range(period)]
-        if None not in strides:
+        found = [_stride(turns, first + n, period) for n in range(period)]
+        strides = [stride for stride in found if stride is not None]
+        if len(strides) == period:
             return _extended(turns, first, period, strides)
     return None
 
 
-def _stride(turns, first, period):
+def _stride(turns: list[Turn], first: int, period: int) -> list[int] | None:
     return distances(turns[first].block, turns[first + period].block, waits=True)
 
 
-def _extended(turns, first, period, strides) -> Steady:
+def _extended(turns: list[Turn], first: int, period: int, strides: list[list[int]]) -> Steady:
     """Let as many earlier turns as possible belong to those that repeat."""
     while first and _stride(turns, first - 1, period) == strides[-1]:
         first, strides = first - 1, [strides[-1], *strides[:-1]]
@@ -160,7 +164,7 @@ def check(number: int, turn: Turn, turns: list[Turn], found: Steady) -> None:
     like = found.first + position
     each = distances(turns[like].outline, turns[like + found.period].outline, waits=False)
     apart = distances(turns[like].outline, turn.outline, waits=False)
-    if apart is None:
+    if apart is None or each is None:
         raise FoldError(f"turn {number} of a loop has other instructions than turn {like}, which it should repeat")
     written = list(instructions(turns[like].outline))
     for instruction, distance, stride in zip(written, apart, each, strict=True):
@@ -174,7 +178,7 @@ def check(number: int, turn: Turn, turns: list[Turn], found: Steady) -> None:
 
 def folded(turns: list[Turn], found: Steady, count: int) -> Repeat:
     """Make the loop of the turns that repeat: `count` periods."""
-    body = []
+    body: Block = []
     for turn, strides in zip(turns[found.first : found.first + found.period], found.strides, strict=True):
         for instruction, stride in zip(instructions(turn.block), strides, strict=True):
             instruction.strides.append(stride)

@@ -43,7 +43,7 @@ def lowered(node: Instruction | Repeat) -> list[int]:
             f"the addresses of a loop advance in {len(vectors)} ways, there are registers for "
             f"{contract.ADDRESS_REGISTERS - 1}"
         )
-    registers = {(): 0} | {vector: number for number, vector in enumerate(sorted(vectors), 1)}
+    registers = {vector: number for number, vector in enumerate([(), *sorted(vectors)])}
     words, rest = _block([node], 0, registers)
     return words + _advance(rest)
 
@@ -55,9 +55,10 @@ def _vector(instruction: Instruction) -> tuple[int, ...]:
     return tuple(reversed(strides[first:]))
 
 
-def _block(block: Block, depth: int, registers: dict) -> tuple[list[int], Counter]:
+def _block(block: Block, depth: int, registers: dict[tuple[int, ...], int]) -> tuple[list[int], Counter[int]]:
     """Give the words of a block inside `depth` loops, and what has yet to be added to registers behind it."""
-    words, rest = [], Counter()
+    words: list[int] = []
+    rest: Counter[int] = Counter()
     for node in block:
         words += _advance(rest)
         rest = Counter()
@@ -69,7 +70,7 @@ def _block(block: Block, depth: int, registers: dict) -> tuple[list[int], Counte
     return words, rest
 
 
-def _loop(loop: Repeat, depth: int, registers: dict) -> tuple[list[int], Counter]:
+def _loop(loop: Repeat, depth: int, registers: dict[tuple[int, ...], int]) -> tuple[list[int], Counter[int]]:
     if depth == contract.LOOP_DEPTH:
         raise PlanError(f"a program has more than {contract.LOOP_DEPTH} loops inside each other")
     body, steps = _block(loop.body, depth + 1, registers)
@@ -81,12 +82,12 @@ def _loop(loop: Repeat, depth: int, registers: dict) -> tuple[list[int], Counter
     return [encode(Opcode.LOOP, turns=loop.turns, length=len(body)), *body], back
 
 
-def _advance(amounts: Counter) -> list[int]:
+def _advance(amounts: Counter[int]) -> list[int]:
     """Give the ADVANCEs that add amounts to registers."""
     moved = sorted((register, amount) for register, amount in amounts.items() if amount)
     words = []
     for first in range(0, len(moved), contract.ADVANCES):
-        values = {}
+        values: dict[str, int] = {}
         for n, (register, amount) in enumerate(moved[first : first + contract.ADVANCES]):
             values |= {f"register{n}": register, f"amount{n}": amount % (1 << contract.ADDRESS_BITS)}
         words.append(encode(Opcode.ADVANCE, **values))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable
 
-from etalstm.plan.memory.operands import Part
+from etalstm.plan.memory.operands import Log, Part, Place
 from etalstm.plan.program.fold import (
     FEWEST_TURNS,
     MOST_WRITTEN,
@@ -16,7 +16,7 @@ from etalstm.plan.program.fold import (
     steady,
 )
 from etalstm.plan.program.lower import lowered
-from etalstm.plan.program.tracker import Tracker, VectorSet
+from etalstm.plan.program.tracker import Counts, Resource, Tracker, VectorSet, Waiter
 from etalstm.plan.program.volume import Volume
 from etalstm_hw import contract
 from etalstm_hw.config import Config
@@ -24,6 +24,7 @@ from etalstm_hw.contract import Opcode
 from etalstm_hw.contract.image import INSTRUCTION_BYTES, image_of
 
 _MOST_BACK = (1 << contract.WAIT_BITS) - 1
+_Mark = tuple[Counts, dict[Waiter, Counts]]  # of each engine what was dispatched; what each has waited for
 
 
 class Program:
@@ -55,7 +56,7 @@ class Program:
         self._tracker = Tracker()
         self._open: list[Turn] = []  # turns that are being written, the innermost loop's last
         self.words: list[int] = []
-        self.ends: dict[Hashable, Hashable] = {}
+        self.ends: dict[Log, Place] = {}
         self.vectors = self._tracker.vectors
 
     def emit(
@@ -80,10 +81,9 @@ class Program:
         PlanError
             If a field does not fit.
         """
-        reads, writes = _resources(reads), _resources(writes)
-        everyone = bool(fields.get("everyone"))
-        waits = self._tracker.access(opcode, reads, writes, _MOST_BACK, everyone)
-        touched = tuple([name if type(name) is VectorSet else name.array for name in reads + writes])
+        read, written = _resources(reads), _resources(writes)
+        waits = self._tracker.access(opcode, read, written, _MOST_BACK, bool(fields.get("everyone")))
+        touched = tuple([name if type(name) is VectorSet else name.array for name in read + written])
         instruction = Instruction(opcode, waits, fields.pop("address", 0), fields, touched)
         if self._open:
             self._open[-1].outline.append(instruction)
@@ -129,7 +129,7 @@ class Program:
         """Have what follows wait for whatever has touched any part of its arrays: the parts may be named anew."""
         self._tracker.collapse()
 
-    def _mark(self):
+    def _mark(self) -> _Mark:
         return self._tracker.dispatched.copy(), self._tracker.waited()
 
     def _turn(self, emit_turn: Callable[[int], None], number: int) -> Turn:
@@ -137,7 +137,9 @@ class Program:
         emit_turn(number)
         return self._open.pop()
 
-    def _fold(self, turns, emit_turn, written, marks, found: Steady) -> None:
+    def _fold(
+        self, turns: int, emit_turn: Callable[[int], None], written: list[Turn], marks: list[_Mark], found: Steady
+    ) -> None:
         """Skip what repeats; write the last turns, check them, and keep those beyond a whole number of periods."""
         period, seen = found.period, len(written)
         count = (turns - found.first) // period
@@ -178,15 +180,15 @@ class Program:
         """Append the HALT that every program ends with."""
         self.words.append(contract.encode(Opcode.HALT))
 
+    def image(self) -> bytes:
+        """Bytes of the program as they lie in memory, with the instructions' checks."""
+        return image_of(self.words)
+
     @property
     def bytes(self) -> int:
         """Bytes of the program."""
         return len(self.words) * INSTRUCTION_BYTES
 
-    def image(self) -> bytes:
-        """Bytes of the program as they lie in memory, with the instructions' checks."""
-        return image_of(self.words)
 
-
-def _resources(names: Iterable[Hashable]) -> list[VectorSet | Part]:
+def _resources(names: Iterable[Hashable]) -> list[Resource]:
     return [name if type(name) is VectorSet or type(name) is Part else Part(name) for name in names]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from itertools import groupby
 
 from etalstm.plan.program.emit import Emitter
@@ -23,7 +24,7 @@ def strided(steps: list[int]) -> list[range]:
     return runs
 
 
-def alike(items: Iterable, kind: Callable[..., Hashable]) -> list[list]:
+def alike(items: Iterable[int], kind: Callable[[int], Hashable]) -> list[list[int]]:
     """Cut items into runs of one kind, in their order."""
     return [list(run) for _, run in groupby(items, kind)]
 
@@ -51,8 +52,12 @@ def loop_through(
     runs = alike(steps, kind)
     shapes = [(kind(run[0]), len(run)) for run in runs]
 
-    def emit_run(run):
+    def emit_run(run: list[int]) -> None:
         emitter.loop(len(run), lambda turn: emit(run[turn]), period)
+
+    def emit_turn(of_turn: list[list[list[int]]], turn: int) -> None:
+        for run in of_turn[turn]:
+            emit_run(run)
 
     first = 0
     while first < len(runs):
@@ -62,11 +67,11 @@ def loop_through(
             emit_run(runs[first])
         else:
             around = math.lcm(period, length := sum(map(len, of_turn[0]))) // length
-            emitter.loop(turns, lambda turn, of_turn=of_turn: list(map(emit_run, of_turn[turn])), around)
+            emitter.loop(turns, partial(emit_turn, of_turn), around)
         first += together * turns
 
 
-def _repeated(shapes: list[Hashable]) -> tuple[int, int]:
+def _repeated(shapes: Sequence[Hashable]) -> tuple[int, int]:
     """Tell how many runs repeat together from the first on, and how often: one, once, if no loop is made of them."""
     for together in range(2, MOST_RUNS + 1):
         turns = 1

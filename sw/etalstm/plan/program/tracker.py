@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
+from typing import final
 
 from etalstm.plan.memory.operands import Part
 from etalstm_hw.contract import ENGINE_OF, Engine, Memory, Opcode
@@ -23,14 +24,15 @@ class _Uses:
 
     __slots__ = ("engine", "reads", "written")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        self.engine, self.written, self.reads = Engine.LOAD, 0, {}
+        self.write(Engine.LOAD, 0)
 
     def write(self, engine: Engine, count: int) -> None:
-        self.engine, self.written, self.reads = engine, count, {}
+        self.engine, self.written = engine, count
+        self.reads: dict[Engine, int] = {}
 
     def need_written(self, needs: Counts) -> None:
         if self.written > needs[self.engine]:
@@ -48,6 +50,7 @@ class _Uses:
         self.reads = {e: count + by[e] if count > after[e] else count for e, count in self.reads.items()}
 
 
+@final
 class VectorSet(_Uses):
     """A set of vectors of a lane memory, made by :meth:`Tracker.vectors`."""
 
@@ -70,6 +73,10 @@ class VectorSet(_Uses):
                 one.contained.append(another)
 
 
+Resource = VectorSet | Part
+Waiter = tuple[Engine, bool]  # an engine, and whether its wait_store is about every channel's STOREs
+
+
 class _Array:
     """The parts of an array; and by engine, the last writer and the last reader of any part.
 
@@ -77,7 +84,7 @@ class _Array:
     every part, so a part that nobody has named since is still safe.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.parts: dict[tuple, _Uses] = defaultdict(_Uses)
         self.writes, self.reads = none(), none()
         self.floor_writes, self.floor_reads = none(), none()
@@ -107,7 +114,7 @@ class Tracker:
         Instructions of each engine so far, all turns of all loops counted.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.dispatched = none()
         self._vectors: dict[Memory, dict[int, VectorSet]] = {memory: {} for memory in Memory}
         self._arrays: dict[Hashable, _Array] = defaultdict(_Array)
@@ -127,8 +134,8 @@ class Tracker:
     def access(
         self,
         opcode: Opcode,
-        reads: Iterable[VectorSet | Part],
-        writes: Iterable[VectorSet | Part],
+        reads: Iterable[Resource],
+        writes: Iterable[Resource],
         most: int,
         everyone: bool = False,
     ) -> tuple[int, ...]:
@@ -148,23 +155,23 @@ class Tracker:
         reader = Engine.MAC if engine == Engine.CAST else engine
         read = dispatched[Engine.MAC] + 1 if engine == Engine.CAST else dispatched[engine]
         for resource in reads:
-            if type(resource) is not VectorSet:
-                array = self._arrays[resource.array]
-                array.reads[reader] = read
-                resource = array.parts[resource.part]
-            resource.reads[reader] = read
-        for resource in writes:
-            if type(resource) is not VectorSet:
-                array = self._arrays[resource.array]
-                array.writes[engine] = dispatched[engine]
-                resource = array.parts[resource.part]
+            if type(resource) is VectorSet:
+                resource.reads[reader] = read
             else:
+                array = self._arrays[resource.array]
+                array.reads[reader] = array.parts[resource.part].reads[reader] = read
+        for resource in writes:
+            if type(resource) is VectorSet:
                 for inner in resource.contained:
                     inner.clear()
-            resource.write(engine, dispatched[engine])
+                resource.write(engine, dispatched[engine])
+            else:
+                array = self._arrays[resource.array]
+                array.writes[engine] = dispatched[engine]
+                array.parts[resource.part].write(engine, dispatched[engine])
         return waits
 
-    def _needs(self, engine, reads, writes, everyone) -> Counts:
+    def _needs(self, engine: Engine, reads: Iterable[Resource], writes: Iterable[Resource], everyone: bool) -> Counts:
         """Tell how many instructions of each engine must be completed."""
         needs = none()
         for resource in writes:
@@ -189,7 +196,7 @@ class Tracker:
             needs[engine] = 0
         return needs
 
-    def _distances(self, waiter, needs, most) -> tuple[int, ...]:
+    def _distances(self, waiter: Waiter, needs: Counts, most: int) -> tuple[int, ...]:
         everyones = self._waited[waiter[0], True]
         waited = self._waited[waiter]
         waits = []
@@ -224,11 +231,11 @@ class Tracker:
         self.collapse()
         self.dispatched = [count + more for count, more in zip(self.dispatched, by, strict=True)]
 
-    def waited(self) -> dict[tuple, Counts]:
+    def waited(self) -> dict[Waiter, Counts]:
         """Copy what engines have waited for."""
         return {waiter: counts.copy() for waiter, counts in self._waited.items()}
 
-    def repeat_waits(self, before: dict[tuple, Counts], after: dict[tuple, Counts], by: Counts, times: int) -> None:
+    def repeat_waits(self, before: dict[Waiter, Counts], after: dict[Waiter, Counts], by: Counts, times: int) -> None:
         """Let engines have waited for what they do if instructions are repeated.
 
         Parameters

@@ -44,7 +44,7 @@ class Volume:
         elif "kind" in node.fields:
             self._count(node.opcode, node.fields, times)
 
-    def _count(self, opcode, fields, times):
+    def _count(self, opcode: Opcode, fields: dict[str, int], times: int) -> None:
         moved = times * self._moved(opcode, fields)
         reads = opcode in (Opcode.LOAD, Opcode.LOAD_ROWS, Opcode.CAST)
         into = self.read_bytes if reads else self.write_bytes
@@ -54,7 +54,7 @@ class Volume:
             maps = sum(1 for _ in blocks_of(fields))
             into[Traffic.DELTAS] += times * self._groups * maps * self._bytes_of(rows_of_a_lane(fields), {})
 
-    def _moved(self, opcode, fields) -> int:
+    def _moved(self, opcode: Opcode, fields: dict[str, int]) -> int:
         config = self._config
         if opcode == Opcode.TRANSPOSE:
             beats = ceil_div(fields["rows"], config.beat_words)
@@ -63,7 +63,7 @@ class Volume:
             return self._bytes_of(fields["gates"] * fields["batch"], fields) * fields["blocks"] * self._groups
         return self._bytes_of(fields["outer"] * fields["inner"], fields) * config.channels
 
-    def _bytes_of(self, vectors, fields):
+    def _bytes_of(self, vectors: int, fields: dict[str, int]) -> int:
         """Bytes of vectors, or of the stream that they make and its index."""
         config = self._config
         if not fields.get("compressed"):

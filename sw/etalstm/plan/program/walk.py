@@ -1,7 +1,6 @@
 """Goes through the instructions of a program as the machine executes them: loops, registers and waits resolved."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,7 +32,7 @@ class Step(NamedTuple):
     opcode: Opcode
     fields: dict[str, int]
     address: int
-    waits: tuple[int, int, int, int]
+    waits: tuple[int, ...]
 
 
 def walk(words: Iterable[int]) -> Iterator[Step]:
@@ -50,22 +49,21 @@ def walk(words: Iterable[int]) -> Iterator[Step]:
     loops: list[list[int]] = []  # first instruction, end, turns that are left
     at = 0
     while at < len(program):
-        opcode, engine, fields, register, address, waits, number = program[at]
+        number, opcode, engine, fields, register, address, advances, waits = program[at]
         at += 1
         if engine is not None:
             if register:
                 address = (address + registers[register]) % _MODULUS
+            targets = _NO_WAITS
             if waits is not None:
                 targets = tuple([wait and dispatched[n] + 1 - wait for n, wait in enumerate(waits)])
-            else:
-                targets = _NO_WAITS
             yield Step(number, opcode, fields, address, targets)
             dispatched[engine] += 1
         elif opcode == Opcode.LOOP:
             loops.append(_entered(fields, at, loops[-1][1] if loops else len(program)))
             continue
         elif opcode == Opcode.ADVANCE:
-            for advanced, amount in address:
+            for advanced, amount in advances:
                 registers[advanced] = (registers[advanced] + amount) % _MODULUS
         else:
             yield Step(number, opcode, fields, 0, _NO_WAITS)
@@ -78,25 +76,41 @@ def walk(words: Iterable[int]) -> Iterator[Step]:
                 loops.pop()
 
 
-def _decoded(number: int, word: int) -> tuple:
-    """Decode an instruction to what :func:`walk` needs of it; of an ADVANCE the pairs, in the place of an address."""
+class _Decoded(NamedTuple):
+    """What :func:`walk` needs of an instruction; `register` is 0 and `waits` None where there is nothing to add."""
+
+    number: int
+    opcode: Opcode
+    engine: Engine | None
+    fields: dict[str, int]
+    register: int
+    address: int
+    advances: list[tuple[int, int]]
+    waits: tuple[int, ...] | None
+
+
+def _decoded(number: int, word: int) -> _Decoded:
     opcode, fields = contract.decode(word)
     waits = tuple(fields[name] for name in _WAITS)
-    address = fields.get("address", 0)
+    advances = []
     if opcode == Opcode.ADVANCE:
         pairs = ((fields[f"register{n}"], fields[f"amount{n}"]) for n in range(ADVANCES))
-        address = [(register, amount) for register, amount in pairs if register]
-    register = fields["register"] if "address" in fields else 0
-    return opcode, ENGINE_OF.get(opcode), fields, register, address, waits if any(waits) else None, number
+        advances = [(register, amount) for register, amount in pairs if register]
+    register, address = (fields["register"], fields["address"]) if "address" in fields else (0, 0)
+    engine = ENGINE_OF.get(opcode)
+    return _Decoded(number, opcode, engine, fields, register, address, advances, waits if any(waits) else None)
 
 
-def _entered(fields, first, limit) -> list[int]:
+def _entered(fields: dict[str, int], first: int, limit: int) -> list[int]:
     turns, end = fields["turns"], first + fields["length"]
     if not turns or end == first:
         raise ValueError(f"the LOOP before instruction {first} has {turns} turns of {end - first} instructions")
     if end > limit:
         raise ValueError(f"the body of the LOOP before instruction {first} ends at {end}, what is around it at {limit}")
     return [first, end, turns]
+
+
+Instruction = tuple[int, Opcode | None, dict[str, int]]  # number, opcode, fields
 
 
 @dataclass(frozen=True)
@@ -111,22 +125,15 @@ class Loop:
     """
 
     turns: int
-    body: list
+    body: list["Instruction | Loop"]
 
     def has(self, number: int) -> bool:
         """Tell whether an instruction is in the body."""
         return any(node.has(number) if isinstance(node, Loop) else node[0] == number for node in self.body)
 
-    def count(self, weigh) -> Counter:
-        """Add up what `weigh` gives for the instructions of a turn: a dict of numbers for each."""
-        total = Counter()
-        for node in self.body:
-            if isinstance(node, Loop):
-                of_turn = node.count(weigh)
-                total.update({key: node.turns * value for key, value in of_turn.items()})
-            else:
-                total.update(weigh(*node))
-        return total
+    def count(self, weigh: Callable[[int, Opcode | None, dict[str, int]], int]) -> int:
+        """Add up what `weigh` gives for the instructions of a turn."""
+        return sum(node.turns * node.count(weigh) if isinstance(node, Loop) else weigh(*node) for node in self.body)
 
 
 def parse(words: Sequence[int]) -> Loop:
@@ -138,14 +145,14 @@ def parse(words: Sequence[int]) -> Loop:
         If a loop has no turn, no body, or one that ends behind what is around it.
     """
     whole = Loop(1, [])
-    loops = [(whole, None)]
+    loops = [(whole, len(words))]
     for number, word in enumerate(words):
         while loops[-1][1] == number:
             loops.pop()
         known = word & ((1 << contract.OPCODE_BITS) - 1) in set(Opcode)
         opcode, fields = contract.decode(word) if known else (None, {})
         if opcode == Opcode.LOOP:
-            _, end, turns = _entered(fields, number + 1, loops[-1][1] or len(words))
+            _, end, turns = _entered(fields, number + 1, loops[-1][1])
             loop = Loop(turns, [])
             loops[-1][0].body.append(loop)
             loops.append((loop, end))
@@ -167,21 +174,19 @@ def locate(words: Sequence[int], engine: Engine, completed: int) -> tuple[int, t
     None if the engine has no more instructions.
     """
 
-    def own(number, opcode, fields):
-        return {"own": ENGINE_OF.get(opcode) == engine}
+    def own(number: int, opcode: Opcode | None, fields: dict[str, int]) -> int:
+        return opcode is not None and ENGINE_OF.get(opcode) == engine
 
-    loop, left, turns = parse(words), completed, ()
-    while loop:
-        loop, inside = None, loop
-        for node in inside.body:
-            count = node.count(own)["own"] if isinstance(node, Loop) else own(*node)["own"]
-            if isinstance(node, Loop) and left < node.turns * count:
-                loop, turns, left = node, (*turns, left // count), left % count
-                break
-            if not isinstance(node, Loop) and left < count:
-                return node[0], turns
-            left -= count * (node.turns if isinstance(node, Loop) else 1)
-    return None
+    def find(loop: Loop, left: int, turns: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
+        for node in loop.body:
+            count = node.count(own) if isinstance(node, Loop) else own(*node)
+            repeats = node.turns if isinstance(node, Loop) else 1
+            if left < repeats * count:
+                return find(node, left % count, (*turns, left // count)) if isinstance(node, Loop) else (node[0], turns)
+            left -= repeats * count
+        return None
+
+    return find(parse(words), completed, ())
 
 
 def streams_before(words: Sequence[int], stores: int) -> tuple[int, float]:
@@ -200,10 +205,10 @@ def streams_before(words: Sequence[int], stores: int) -> tuple[int, float]:
         If the next instruction appends to none.
     """
     found = locate(words, Engine.STORE, stores)
-    streams = _Streams(*found) if found else None
-    if streams is None or not _vectors_of(*contract.decode(words[found[0]])):
+    if found is None or not _vectors_of(*contract.decode(words[found[0]])):
         raise ValueError("the STORE engine's next instruction appends to no log")
     log = contract.decode(words[found[0]])[1]["log"]
+    streams = _Streams(*found)
     streams.add(parse(words), log)
     return log, streams.before / streams.total
 
@@ -218,7 +223,7 @@ class _Streams:
     """
 
     def __init__(self, number: int, turns: tuple[int, ...]):
-        self._number, self._turns = number, turns
+        self._number, self._turns = number, list(turns)
         self.before = self.total = 0
         self._passed = self._over = False
 
@@ -228,19 +233,20 @@ class _Streams:
             if isinstance(node, Loop):
                 self._add_loop(node, log)
             else:
-                self._add_instruction(*node, log)
+                self._add_instruction(node, log)
 
     def _add_loop(self, loop: Loop, log: int) -> None:
-        size = loop.count(lambda number, opcode, fields: {"size": _vectors_of(opcode, fields, log)})["size"]
+        size = loop.count(lambda number, opcode, fields: _vectors_of(opcode, fields, log))
         if self._passed or not loop.has(self._number):
             self._sum(loop.turns * size)
             return
-        turn, *self._turns = self._turns
+        turn = self._turns.pop(0)
         self._sum(turn * size)
         self.add(loop, log)
         self._sum((loop.turns - turn - 1) * size)
 
-    def _add_instruction(self, number, opcode, fields, log) -> None:
+    def _add_instruction(self, instruction: Instruction, log: int) -> None:
+        number, opcode, fields = instruction
         size = _vectors_of(opcode, fields, log)
         if size and fields["first"]:
             self._over = self._passed
@@ -267,12 +273,12 @@ def line_of(word: int) -> str:
     opcode, fields = contract.decode(word)
     waits = [f"{name[5:]} -{fields[name]}" for name in _WAITS if fields[name]]
     waits += ["by all channels"] if fields["everyone"] else []
-    values = {name: fields[name] for name in contract.FIELDS[opcode] if fields[name]}
+    values: dict[str, int | str] = {name: fields[name] for name in contract.FIELDS[opcode] if fields[name]}
     if fields["register"] and "address" in fields:
         values["address"] = f"{fields['address']}+r{fields['register']}"
     rest = [f"{name}={value}" for name, value in values.items()]
     if opcode == Opcode.ADVANCE:
-        rest = [f"r{register}+={_signed(amount)}" for register, amount in _decoded(0, word)[4]]
+        rest = [f"r{register}+={_signed(amount)}" for register, amount in _decoded(0, word).advances]
     after = f"  after {', '.join(waits)}" if waits else ""
     return f"{opcode.name:9s} {' '.join(rest)}{after}"
 
