@@ -22,13 +22,7 @@ Size = tuple[NetworkShape, int, int]
 
 
 def batch_of_board(batch: int, boards: int) -> int:
-    """Give the sequences of the board that has most.
-
-    Raises
-    ------
-    ValueError
-        If there are more boards than sequences.
-    """
+    """Give the sequences of the board that has most; ``ValueError`` if there are more boards than sequences."""
     if boards > batch:
         raise ValueError(f"boards must be at most the batch, {batch} sequences, got {boards}")
     return -(-batch // boards)
@@ -55,18 +49,11 @@ class Across:
 
     Parameters
     ----------
-    boards : int
-    links : Links
-    config : Config
-        Of a board's machine.
-    sizes : sequence of Size
-        Of the networks, the whole batch each.
-    measure : function
-        From sizes, and more options, to what :func:`etalstm.model.measured.measure` gives for each.
-    pipelines : bool
-        Look at pipelines, too: not where layers differ in what is reduced.
-    each : bool
-        Look at pipelines where every board has as many sequences as the one, too.
+    config : Config             of a board's machine
+    sizes : sequence of Size    of the networks, the whole batch each
+    measure : function          from sizes and options to what :func:`etalstm.model.measured.measure` gives for each
+    pipelines : bool            look at pipelines, too: not where layers differ in what is reduced
+    each : bool                 look at pipelines where every board has as many sequences as the one, too
     """
 
     def __init__(

@@ -23,14 +23,8 @@ _MAGNITUDE = np.uint32(0x7F80_0000)  # a scalar with an exponent of 0 counts as 
 class Counted:
     """What a program moves, read from memory after it: every array that it broadcast, and every index, must be there.
 
-    Parameters
-    ----------
-    config : Config
-    read : Read
-    groups : int
-        Groups that the channels work in: the first is looked at, but where maps of rows are of all.
-    sent : sequence of SentOperand
-        Operands whose changes are broadcast. Their streams are overwritten, but the changes follow from what was sent.
+    Of the `groups` that the channels work in the first is looked at, but where maps of rows are of all. `sent` are the
+    operands whose changes are broadcast. Their streams are overwritten, but the changes follow from what was sent.
     """
 
     def __init__(self, config: Config, read: Read, groups: int = 1, sent: Sequence[SentOperand] = ()):
@@ -124,14 +118,9 @@ class Counted:
         return (bits.reshape(-1, words * MOST_GATES) * weights).sum(axis=1).astype(np.uint32)
 
     def _rows(self, rows: dict, casts: list[Step]) -> list[int]:
-        """Give a bit for each row that some group needs, of every lane of the blocks of a LOAD_ROWS.
+        """Give a bit for each row that some group needs, of every lane of the blocks of a LOAD_ROWS with fields `rows`.
 
-        Parameters
-        ----------
-        rows : dict
-            Its fields.
-        casts : list of Step
-            Those whose products take the rows.
+        `casts` are those whose products take the rows.
         """
         needed, values = [], 1 << np.arange(MOST_GATES)
         for channel, tile, lanes in blocks_of(rows):

@@ -64,13 +64,9 @@ _NOT_AT_ALL = ("instances", "stack", "counted", "random", "masks", "values", "su
 class State(NamedTuple):
     """A state of the machine.
 
-    Members
-    -------
-    exact : bytes
-        States that share it go on alike.
-    supplied : bytes
-        The same of states in which enough of the program is ready, however it is fetched, as long as the sequencer does
-        not run out of instructions. Where little is ready it is `exact`.
+    States that share `exact` go on alike. So do those that share `supplied`, in which enough of the program is ready,
+    however it is fetched, as long as the sequencer does not run out of instructions. Where little is ready both are the
+    same.
     """
 
     exact: bytes
@@ -78,13 +74,7 @@ class State(NamedTuple):
 
 
 class Fingerprints:
-    """Takes fingerprints of one machine.
-
-    Parameters
-    ----------
-    machine : Machine
-    sizes : Sizes
-    """
+    """Takes fingerprints of one machine."""
 
     def __init__(self, machine: Machine, sizes: Sizes):
         self._machine = machine
@@ -146,7 +136,6 @@ class _Gathered(NamedTuple):
     plain: list[int]
 
     def words(self) -> _Words:
-        """Give what was gathered."""
         return _Words(*(np.array(words, np.int64) for words in self))
 
 

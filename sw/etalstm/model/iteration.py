@@ -32,16 +32,12 @@ def count_program(
     groups: int = 1,
     repeats: bool = True,
 ) -> np.ndarray:
-    """Give the counters that the machine would have after a program.
+    """Give the counters that the machine would have after a program, int64, in the order of :class:`Counter`.
 
     Parameters
     ----------
-    config : Config
-    words : sequence of int
-        Instructions.
     operands : Densities
         What is not zero, where it is not counted.
-    architecture : Architecture
     counted : Counted, optional
         What the program has moved.
     groups : int
@@ -50,14 +46,7 @@ def count_program(
         Leave out what was gone through before, see :mod:`etalstm.model.repeats`; the counters are the same. Where
         something was counted, everything is gone through.
 
-    Returns
-    -------
-    array of int64, in the order of :class:`Counter`
-
-    Raises
-    ------
-    ModelError
-        If the program comes to no end.
+    :class:`ModelError` if the program comes to no end.
     """
     machine, program, sizes = machine_with(config, words, operands, architecture, groups)
     if counted is not None:
@@ -105,10 +94,7 @@ def count_iteration(
 ) -> dict[str, dict]:
     """Give the counters of an iteration's programs, or of those whose name begins with `only`, by their names.
 
-    Parameters
-    ----------
-    skipped : array, bool, (L, T), optional
-        Cells that keep nothing and have no backward pass; without it there are none.
+    Cells that are `skipped`, bool, (L, T), keep nothing and have no backward pass; without it there are none.
     """
     programs = plan.programs
     if skipped is not None and skipped.any():
@@ -132,13 +118,8 @@ _WAITS = ("wait_load", "wait_mac", "wait_vector", "wait_store")
 
 
 def describe(machine: Machine, table: np.ndarray) -> str:
-    """Say where a program stands, and what every engine that has something to do waits for.
-
-    Parameters
-    ----------
-    machine : Machine
-    table : array of INSTRUCTION
-        The program.
+    """Say where a program stands in which nothing happens any more, and what every engine that has something to do
+    waits for.
     """
     sequencer = machine.sequencer[0]
     found = [f"the program stands at instruction {sequencer['index']} of {len(table)}"]

@@ -26,10 +26,7 @@ EVERY = (1.0,)  # a share of the cells that are kept, for all layers
 def read_kept(text: str) -> tuple[float, ...]:
     """Read the share of the cells that are kept: one number, or one for each layer, with commas between.
 
-    Raises
-    ------
-    ValueError
-        If it is neither. :func:`early_cells` looks at the values.
+    ``ValueError`` if it is neither. :func:`early_cells` looks at the values.
     """
     try:
         return tuple(float(part) for part in text.split(","))
@@ -39,23 +36,11 @@ def read_kept(text: str) -> tuple[float, ...]:
 
 
 def early_cells(layers: int, steps: int, kept: Sequence[float] = EVERY) -> np.ndarray:
-    """Choose the cells that are skipped so that each layer keeps a share of its steps, the last ones.
+    """Choose the cells that are skipped, bool, (L, T), so that each layer keeps a share of its steps, the last ones.
 
-    Parameters
-    ----------
-    layers, steps : int
-    kept : sequence of float
-        Shares above 0 and at most 1: one for all layers, or one for each. A layer keeps the nearest number of steps,
-        and at least one.
-
-    Returns
-    -------
-    array, bool, (L, T)
-
-    Raises
-    ------
-    ValueError
-        If a share is out of its range, or there are as many as neither 1 nor the layers.
+    As in training with a loss at the last step, the cells of early steps are skipped (MS2). `kept` has one share for
+    all layers, or one for each. A layer keeps the nearest number of steps, and at least one. ``ValueError`` unless
+    shares are above 0 and at most 1, and there are as many as 1 or the layers.
     """
     if len(kept) not in (1, layers):
         raise ValueError(f"kept_cells must be one share, or one for each of {layers} layers, got {len(kept)}")
@@ -77,17 +62,11 @@ class Shares:
 
     Members
     -------
-    delta, local : float
-        Of δ and of the local gradients, in the cells that are kept.
-    inputs : float
-        Of x and h, what is sent at steps that are no refresh steps. Below 1 only with delta inputs.
-    kept_cells : tuple of float
-        Of the cells, those that are kept: see :func:`etalstm.model.measured.early_cells`.
+    delta, local : float            of δ and of the local gradients, in the cells that are kept
+    inputs : float                  of x and h, what is sent at steps that are no refresh steps; 1 without delta inputs
+    kept_cells : tuple of float     of the cells, those that are kept: see :func:`early_cells`
 
-    Raises
-    ------
-    ValueError
-        If a share is outside [0, 1]. :func:`early_cells` looks at `kept_cells`.
+    ``ValueError`` if a share is outside [0, 1]. :func:`early_cells` looks at `kept_cells`.
     """
 
     delta: float = 1.0
@@ -108,19 +87,8 @@ def sending(share: float, refresh: int = 0) -> DeltaInputs:
 
 
 def measure_all(sizes: Sequence[tuple[NetworkShape, int, int]], processors: int, **options: Any) -> Iterator[dict]:
-    """Measure several networks on so many processors.
-
-    Parameters
-    ----------
-    sizes : sequence of (network, batch, steps)
-    processors : int
-    **options
-        Of :func:`measure`, which says what is found and raised.
-
-    Yields
-    ------
-    dict
-        What is found, in the order of `sizes`.
+    """Measure several networks on so many processors; yields what :func:`measure` gives with the options, in the order
+    of `sizes`.
     """
     one, columns = partial(measure, **options), zip(*sizes, strict=True)
     workers = min(len(sizes), processors)
@@ -143,12 +111,8 @@ def plan_modelled(
 ) -> Plan:
     """Plan a network for all the memory that the machine can address.
 
-    Parameters
-    ----------
-    local : float
-        Share of the local gradients that logs have room for.
-    options
-        Of :func:`etalstm.plan.choose.fit.plan_network`, which says what is raised.
+    `local` is the share of the local gradients that logs have room for. The other options are those of
+    :func:`etalstm.plan.choose.fit.plan_network`, which says what is raised.
     """
     bf16 = execution.storage.layer(0).bf16
 
@@ -179,7 +143,6 @@ def measure(
     execution : Execution
         How the network is computed. Its thresholds drop nothing: `shares` say what is zero. An architecture that skips
         no zeros has no delta inputs.
-    shares : Shares
     choose_slices : bool
         As many slices as the machine uses best, instead of the execution's.
     layers_apart : bool
@@ -195,12 +158,8 @@ def measure(
         cycles of each program. An architecture that skips no zeros makes the MACs of δ's zeros, too; their bytes are
         dropped from streams all the same.
 
-    Raises
-    ------
-    ValueError
-        If a share of the cells is out of its range.
-    PlanError
-        If the network does not fit the memory.
+    ``ValueError`` if a share of the cells is out of its range, :class:`PlanError` if the network does not fit the
+    memory.
     """
     machine, skipped = execution.architecture, early_cells(network.layers, steps, shares.kept_cells)
     shares = shares if machine.skips else replace(shares, inputs=1.0)

@@ -37,15 +37,7 @@ class Densities:
     """Operands of which a share is not zero, at places drawn at random; what is padding is zero.
 
     Every block of δ that is broadcast has this share of nonzero scalars, to the nearest scalar. Equal instructions draw
-    equal places.
-
-    Parameters
-    ----------
-    config : Config
-    plan : Plan
-        Whose programs run.
-    delta, local, inputs : float
-        Shares of the gates' gradients, of the local gradients, and of the changes of x and h that are not zero.
+    equal places. The shares are those of the gates' gradients, of the local gradients, and of the changes of x and h.
     """
 
     def __init__(self, config: Config, plan: Plan, *, delta: float = 1.0, local: float = 1.0, inputs: float = 1.0):

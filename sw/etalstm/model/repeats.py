@@ -32,12 +32,7 @@ _BACK, _EXIT = -1, -2
 
 
 def boundaries_of(table: np.ndarray) -> np.ndarray:
-    """Tell before which instructions of a program a part begins; the last entry is behind the program.
-
-    Returns
-    -------
-    array of bool, one more than `table` has entries
-    """
+    """Tell before which instructions of a program a part begins, bool; the last entry is behind the program."""
     opcodes = table["opcode"]
     loops = np.flatnonzero(opcodes == Opcode.LOOP)
     of_loops = {*(loops + 1).tolist(), *(loops + 1 + table["length"][loops]).tolist()}
@@ -52,16 +47,9 @@ def boundaries_of(table: np.ndarray) -> np.ndarray:
 class Trace:
     """Where the execution of a program stands: always at a boundary, or at its first instruction.
 
-    Parameters
-    ----------
-    table : array of INSTRUCTION
-    boundaries : array of bool
-        As :func:`boundaries_of` gives them.
-
     Members
     -------
-    index : int
-        The next instruction.
+    index : int    the next instruction
     loops : list of [first instruction, end, turns to go], the innermost last
     """
 
@@ -124,20 +112,9 @@ class _Saved(NamedTuple):
 
 
 class Repeats:
-    """Runs a program and leaves out what was gone through before.
+    """Runs a program and leaves out what was gone through before; nothing in its tables was counted from data.
 
-    Parameters
-    ----------
-    machine : Machine
-        As it was made.
-    tables : Tables
-        Of the program; nothing in it was counted from data.
-    sizes : Sizes
-
-    Members
-    -------
-    walked : int
-        Cycles that were gone through.
+    `machine` is as it was made. ``walked`` counts the cycles that were gone through.
     """
 
     def __init__(self, machine: Machine, tables: Tables, sizes: Sizes):

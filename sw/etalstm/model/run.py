@@ -243,10 +243,7 @@ def _count(cycle, until, m, sizes):
 def run(m, p, sizes):
     """Run a program until the sequencer comes to a boundary, if there are any, or to the program's end.
 
-    Returns
-    -------
-    int
-        AT_BOUNDARY, ENDED or STUCK. ``m.sequencer[0].cycle`` is the machine's time then.
+    Gives AT_BOUNDARY, ENDED or STUCK. ``m.sequencer[0].cycle`` is the machine's time then.
     """
     cycle, turns, moved = m.sequencer[0].cycle, 0, 0
     fixed = sizes.elementwise + sizes.forward + sizes.backward > 0  # shares of the PEs

@@ -72,21 +72,13 @@ def follow_program(
     groups: int = 1,
     cycles: int = NEVER,
 ) -> np.ndarray:
-    """Give when each instruction of a program was at work, in the channels of one memory port.
+    """Give when each instruction of a program was at work, in the channels of one memory port, as an array of SLICE.
 
-    All groups, and all ports, do the same at the same time.
+    All groups, and all ports, do the same at the same time. The program is followed for so many `cycles` at most; the
+    other arguments are those of :func:`etalstm.model.iteration.count_program`.
 
-    Parameters
-    ----------
-    config, words, operands, architecture, groups : see :func:`etalstm.model.iteration.count_program`
-    cycles : int
-        At most so many, from the program's start.
-
-    Returns
-    -------
-    array of SLICE
-        In the order in which they end; those of one channel's engine do not overlap. What is at work after the last
-        cycle is left out.
+    Slices are in the order in which they end; those of one channel's engine do not overlap. What is at work after the
+    last cycle is left out.
     """
     machine, program, sizes = machine_with(config, words, operands, architecture, groups)
     present = np.zeros(machine.queues.shape, SLICE)

@@ -67,6 +67,9 @@ OFF = LayerInputs()
 class DeltaInputs:
     """Thresholds and refresh of a network's layers.
 
+    ``ValueError`` if a threshold is negative, infinite or no number, an entry has another length, or `refresh` is no
+    integer of at least 0.
+
     Parameters
     ----------
     thresholds : float, or sequence with an entry for each layer
@@ -74,9 +77,6 @@ class DeltaInputs:
         was last sent is neither zero nor below Θ in magnitude.
     refresh : int
         R: everything is sent at steps 0, R, 2R and so on; 0: at step 0 only; 1: always, whatever Θ is.
-
-    Raises ``ValueError`` if a threshold is negative, infinite or no number, an entry has another length, or `refresh`
-    is no integer of at least 0.
     """
 
     thresholds: float | tuple[LayerThresholds, ...] = 0.0

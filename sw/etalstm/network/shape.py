@@ -80,14 +80,18 @@ class MatrixShape:
 class NetworkShape:
     """Cell and sizes of a stack of recurrent layers.
 
+    ``ValueError`` if a size is not an integer above zero, or there is no such cell.
+
     Parameters
     ----------
-    input_size : int     inputs I of the first layer
-    hidden_size : int    units H of every layer
-    layers : int         layers L; each above the first takes the h of the one below
-    cell : str           name of the cell of all layers, see :mod:`etalstm.network.cells.named`
-
-    Raises ``ValueError`` if a size is not an integer above zero, or there is no such cell.
+    input_size : int
+        Inputs I of the first layer.
+    hidden_size : int
+        Units H of every layer.
+    layers : int
+        Layers L; each above the first takes the h of the one below.
+    cell : str
+        Name of the cell of all layers, see :mod:`etalstm.network.cells.named`.
     """
 
     input_size: int

@@ -91,6 +91,9 @@ class LayerStorage:
 class Storage:
     """How a network's layers keep their intermediates.
 
+    ``ValueError`` if there is no such policy, a threshold is negative, infinite or no number, or one is above 0 and
+    every layer is dense.
+
     Parameters
     ----------
     policy : str or tuple of str
@@ -98,9 +101,6 @@ class Storage:
     thresholds : float or tuple of six
         θ, for all kinds of local gradients or for P_i, P_f, P_g, P_o, P_s, P_r. An element is kept if it is neither
         zero nor |P| < θ. Layers that are dense do not use it.
-
-    Raises ``ValueError`` if there is no such policy, a threshold is negative, infinite or no number, or one is above 0
-    and every layer is dense.
     """
 
     policy: str | tuple[str, ...] = DENSE

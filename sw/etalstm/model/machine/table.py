@@ -38,10 +38,8 @@ class Tables(NamedTuple):
     Members
     -------
     table, blocks : arrays of INSTRUCTION and BLOCK
-    masks : array, uint32
-        Of each group of every block that is broadcast, in order.
-    places : array, int64
-        Where the masks of each block begin.
+    masks : array, uint32        of each group of every block that is broadcast, in order
+    places : array, int64        where the masks of each block begin
     block_streams, streams : arrays, int64, (n, 3)
         Kept elements, first beat and beats of every stream: of blocks that are broadcast, of LOAD and STORE.
     rows : array, int64
@@ -67,19 +65,9 @@ def tables_of(table: np.ndarray, blocks: np.ndarray) -> Tables:
 
 
 def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, np.ndarray]:
-    """Make the tables of a program as it is written: loops are gone through later.
+    """Make the tables of a program, instructions and blocks, as it is written: loops are gone through later.
 
-    Parameters
-    ----------
-    config : Config
-    words : iterable of int
-        Instructions.
-    operands : Densities
-        Knows what is not zero.
-
-    Returns
-    -------
-    instructions, blocks : arrays of INSTRUCTION and BLOCK
+    `operands` are :class:`etalstm.model.operands.Densities`, which know what is not zero.
     """
     words = list(words)
     places = {word: place for place, word in enumerate(dict.fromkeys(words))}  # of what is written often, in one table
