@@ -6,7 +6,7 @@ import numpy as np
 
 from etalstm.formats.codec import decode
 from etalstm.model.machine.state import sizes_of
-from etalstm.model.machine.table import Tables
+from etalstm.model.machine.table import Tables, blocks_of_cast
 from etalstm.network.delta_inputs import changed
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.program.volume import blocks_of
@@ -40,7 +40,7 @@ class Counted:
             fields = step.fields
             if step.opcode == Opcode.CAST:
                 last_cast = number
-                for channel, tile, lanes in _blocks_of(fields):
+                for channel, tile, lanes in blocks_of_cast(fields):
                     nonzero, stream = self._block(step, channel, tile)
                     masks.append(self._masks(fields, nonzero, lanes))
                     places.append(total)
@@ -145,12 +145,3 @@ def _sharing(steps: list[Step], first: int) -> list[Step]:
             break
         casts.append(step)
     return casts
-
-
-def _blocks_of(fields: dict):
-    """Go through blocks: channel, tile, lanes."""
-    channel, tile = fields["channel"], fields["tile"]
-    for _ in range(fields["blocks"]):
-        last = tile == fields["tiles_per_channel"] - 1
-        yield channel, tile, fields["last_lanes" if last else "lanes"]
-        channel, tile = channel + last, 0 if last else tile + 1

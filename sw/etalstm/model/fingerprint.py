@@ -42,12 +42,7 @@ _TIMES = {
 }
 """Fields that are cycles."""
 
-_PLACES = {
-    "sequencer": "index registers",
-    "readers": "beat",
-    "log": "position positions",
-    "writer": "beat",
-}
+_PLACES = {"sequencer": "index registers", "readers": "beat", "log": "position positions", "writer": "beat"}
 """Fields that are beats of the memory, or that such beats follow from."""
 
 _FETCHED_FIELDS = ("asking", "asked_count", "ready", "pending", "dropped", "beats", "index")
@@ -128,30 +123,25 @@ class _Words(NamedTuple):
     plain: np.ndarray
 
 
-class _Gathered(NamedTuple):
-    """The words of :class:`_Words`, while they are gathered."""
-
-    times: list[int]
-    places: list[int]
-    plain: list[int]
-
-    def words(self) -> _Words:
-        return _Words(*(np.array(words, np.int64) for words in self))
+_Gathered = dict[str, list[int]]
+"""The words of :class:`_Words`, while they are gathered."""
 
 
 def _divide(machine: Machine) -> tuple[_Words, _Words]:
     """Find how the machine's words are compared: all but those of the program's fetch, and those."""
-    rest, fetch, first = _Gathered([], [], []), _Gathered([], [], []), 0
+    gathered: list[_Gathered] = [{name: [] for name in _Words._fields} for _ in range(2)]
+    (rest, fetch), first = gathered, 0
     for name, array in zip(machine._fields[:-1], machine[:-1], strict=True):
         if array.dtype.names:
             for entry in range(array.size):
                 _divide_record(name, entry, array.dtype, first + entry * array.dtype.itemsize // 8, rest, fetch)
         elif name in _WHOLE:
-            rest.plain.extend(range(first, first + array.size))
+            rest["plain"].extend(range(first, first + array.size))
         elif name not in _NOT_AT_ALL:
             raise ValueError(f"no rule says how the array {name} is compared")
         first += array.nbytes // 8
-    return rest.words(), fetch.words()
+    of_rest, of_fetch = (_Words(**{k: np.array(v, np.int64) for k, v in words.items()}) for words in gathered)
+    return of_rest, of_fetch
 
 
 def _divide_record(name: str, entry: int, dtype: np.dtype, first: int, rest: _Gathered, fetch: _Gathered) -> None:
@@ -162,12 +152,8 @@ def _divide_record(name: str, entry: int, dtype: np.dtype, first: int, rest: _Ga
     for field, (shape, offset, *_) in (dtype.fields or {}).items():
         found = fetch if _is_fetched(name, entry, field) else rest
         where = range(first + offset // 8, first + (offset + shape.itemsize) // 8)
-        if field in times:
-            found.times.extend(where)
-        elif field in places:
-            found.places.extend(where)
-        elif field not in elsewhere:
-            found.plain.extend(where)
+        if field not in elsewhere:
+            found["times" if field in times else "places" if field in places else "plain"].extend(where)
 
 
 def _is_fetched(name: str, entry: int, field: str) -> bool:

@@ -99,19 +99,13 @@ def count_iteration(
     programs = plan.programs
     if skipped is not None and skipped.any():
         programs = programs | plan.named(*plan.passes(skipped))
-    return {
-        name: named_counters(
-            [
-                int(word)
-                for word in count_program(
-                    config, program.words, operands, architecture, groups=plan.groups, repeats=repeats
-                )
-            ],
-            config.beat_bytes,
-        )
-        for name, program in programs.items()
-        if name.startswith(only)
-    }
+    found = {}
+    for name, program in programs.items():
+        if name.startswith(only):
+            given = config, program.words, operands, architecture
+            counters = count_program(*given, groups=plan.groups, repeats=repeats)
+            found[name] = named_counters(counters.tolist(), config.beat_bytes)
+    return found
 
 
 _WAITS = ("wait_load", "wait_mac", "wait_vector", "wait_store")

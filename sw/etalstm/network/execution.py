@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from etalstm.network.architecture import ARCHITECTURES, SWING, Architecture, Division
 from etalstm.network.architecture import architecture as named_architecture
@@ -18,6 +18,8 @@ from etalstm_hw.config import PRESETS
 
 FLOAT32, BF16 = "float32", "bf16"  # weights in bf16 are what the contract calls narrow
 WEIGHT_FORMATS = (FLOAT32, BF16)
+
+Number = TypeVar("Number", int, float)
 
 
 def check_weight_format(name: str) -> str:
@@ -191,31 +193,24 @@ SHARED_TOKENS_HELP = "Compute what equal tokens add to the first layer's gate su
 SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
 
 
+def _read_number(name: str, text: str, kind: type[Number], expected: str) -> Number:
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise ValueError(f"{name} must be {expected}, got {text!r}") from error
+
+
 def number_or_off(name: str, text: str) -> float | None:
     """Read an option that is a number, or ``off``; whoever takes the number checks its range."""
-    if text == "off":
-        return None
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a number, or off, got {text!r}") from error
+    return None if text == OFF else _read_number(name, text, float, f"a number, or {OFF}")
 
 
 def tokens_or_auto(text: str) -> int | str:
     """Read a number of shared tokens, ``auto`` or ``off``; whoever takes the number checks its range."""
-    if text in (OFF, AUTO):
-        return text
-    try:
-        return int(text)
-    except ValueError as error:
-        raise ValueError(f"shared_tokens must be a positive integer, {AUTO} or {OFF}, got {text!r}") from error
+    expected = f"a positive integer, {AUTO} or {OFF}"
+    return text if text in (OFF, AUTO) else _read_number("shared_tokens", text, int, expected)
 
 
 def slices_or_auto(text: str) -> int | str:
     """Read a number of slices, or ``auto``; whoever takes the number checks it against the batch."""
-    if text == AUTO:
-        return AUTO
-    try:
-        return int(text)
-    except ValueError as error:
-        raise ValueError(f"slices must be an integer, or {AUTO}, got {text!r}") from error
+    return text if text == AUTO else _read_number("slices", text, int, f"an integer, or {AUTO}")

@@ -204,10 +204,7 @@ class LayerGradients:
     """
 
     def __init__(
-        self,
-        weights: np.ndarray,
-        bias: np.ndarray,
-        in_order: Callable[[np.ndarray], np.ndarray] = np.ascontiguousarray,
+        self, weights: np.ndarray, bias: np.ndarray, in_order: Callable[[np.ndarray], np.ndarray] = np.ascontiguousarray
     ):
         self._weights, self._bias, self._in_order = weights, bias, in_order
 

@@ -302,14 +302,12 @@ class Usage:
 
     def summary(self) -> dict:
         """Give what the log of a run shows."""
+        shares = "footprint", "real_footprint", "arithmetic", "backward_arithmetic"
         return {
             "densities": {kind: round(value, 6) for kind, value in self.densities.items()},
             "delta_density": self.delta_density,
             "input_density": self.input_density,
             "cells_skipped": self.skipped,
             "cells": self.cells,
-            "footprint": self.footprint,
-            "real_footprint": self.real_footprint,
-            "arithmetic": self.arithmetic,
-            "backward_arithmetic": self.backward_arithmetic,
+            **{name: getattr(self, name) for name in shares},
         }

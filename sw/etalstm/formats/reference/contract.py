@@ -127,29 +127,16 @@ def _enum(comments: Comments, enum: type[IntEnum] | type[IntFlag]) -> dict:
 
 def _registers(comments: Comments) -> list[dict]:
     texts = comments.members(Register.__name__)
-    return [
-        {
-            "name": register.name,
-            "offset": int(register),
-            "kept": register in contract.KEPT_REGISTERS,
-            "text": texts[register.name],
-        }
-        for register in Register
-    ]
+    kept = contract.KEPT_REGISTERS
+    return [{"name": r.name, "offset": int(r), "kept": r in kept, "text": texts[r.name]} for r in Register]
 
 
 def _counters(comments: Comments) -> list[dict]:
     """List the counters; one that stands for several ends where the next begins."""
     texts = comments.members(Counter.__name__)
-    each = list(Counter)
     return [
-        {
-            "name": counter.name,
-            "offset": Register.COUNTER + 8 * counter,
-            "count": following - counter,
-            "text": texts[counter.name],
-        }
-        for counter, following in pairwise(each)
+        {"name": one.name, "offset": Register.COUNTER + 8 * one, "count": following - one, "text": texts[one.name]}
+        for one, following in pairwise(Counter)
     ]
 
 

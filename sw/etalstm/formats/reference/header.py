@@ -1,7 +1,6 @@
 """The contract as a C header."""
 
 import re
-from collections.abc import Iterable
 
 _TOP = """\
 /* What the η-LSTM accelerator and its host agree on. C99 or later, and C++.
@@ -62,13 +61,10 @@ def header(described: dict, command: str) -> str:
         prefix = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", enum["name"]).upper()
         members = [(f"{prefix}_{member['name']}", member["value"], member["text"]) for member in enum["members"]]
         lines += _defines(f"{enum['name']}: {enum['text']}", members)
-    for name, fields in [("HEADER", described["header"]["fields"]), *_by_instruction(described)]:
-        lines += _fields(name, fields)
+    lines += _fields("HEADER", described["header"]["fields"])
+    for entry in described["instructions"]:
+        lines += _fields(entry["name"], entry["fields"]) if entry["fields"] else []
     return "\n".join([*lines, _BOTTOM])
-
-
-def _by_instruction(described: dict) -> Iterable[tuple[str, list[dict]]]:
-    return ((entry["name"], entry["fields"]) for entry in described["instructions"] if entry["fields"])
 
 
 def _fields(name: str, fields: list[dict]) -> list[str]:

@@ -28,14 +28,7 @@ from etalstm.golden.fast.sums import (
     mac_sums,
     packed_sums,
 )
-from etalstm.golden.passes import (
-    LayerBackward,
-    LayerPass,
-    skipped_steps,
-    term_numbers,
-    with_padding,
-    without_padding,
-)
+from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps, term_numbers, with_padding, without_padding
 from etalstm.golden.reference import DENSE
 from etalstm.host.crew import CREW
 from etalstm.network.delta_inputs import OFF

@@ -1,6 +1,6 @@
 """Programs as tables: the fields that take time, one record an instruction; the blocks of each CAST."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -131,14 +131,16 @@ def _transfer(config: Config, row, opcode: Opcode, fields, operands) -> None:
 def _blocks(config: Config, cast: dict, operands):
     """Give the blocks of a CAST as tuples in the order of BLOCK; addresses count from the CAST's."""
     vectors = cast["gates"] * cast["batch"]
+    step = config.vector_beats * (1 if cast["compressed"] else vectors)
+    for channel, tile, lanes in blocks_of_cast(cast):
+        sizes = tile * step, vectors * config.vector_beats, vectors * config.lanes, lanes
+        yield *sizes, *operands.block(cast, channel, tile)
+
+
+def blocks_of_cast(cast: dict) -> Iterator[tuple[int, int, int]]:
+    """Go through the blocks of a CAST: channel, tile, lanes."""
     channel, tile = cast["channel"], cast["tile"]
     for _ in range(cast["blocks"]):
         last = tile == cast["tiles_per_channel"] - 1
-        step = config.vector_beats * (1 if cast["compressed"] else vectors)
-        lanes = cast["last_lanes" if last else "lanes"]
-        occupied, threshold, kept, start, beats = operands.block(cast, channel, tile)
-        yield (
-            tile * step, vectors * config.vector_beats, vectors * config.lanes, lanes, occupied, threshold, kept, start,
-            beats,
-        )  # fmt: skip
+        yield channel, tile, cast["last_lanes" if last else "lanes"]
         channel, tile = channel + last, 0 if last else tile + 1

@@ -271,11 +271,7 @@ class Cell:
             raise ValueError(f"cell {self.name}: nothing computes {', '.join(sorted(missing))}")
 
     def _check_places(
-        self,
-        operations: Iterable[Operation],
-        layout: tuple[Array, ...],
-        given: set[str],
-        sums: Set[str] = frozenset(),
+        self, operations: Iterable[Operation], layout: tuple[Array, ...], given: set[str], sums: Set[str] = frozenset()
     ) -> None:
         """Follow which name each vector bears, from those that are `given` on."""
         places = {name: column for array in layout for column in array for name in column}
