@@ -4,10 +4,7 @@
 class EtaLstmError(Exception):
     """Base of every error of this package that is not a plain ``ValueError`` for a bad argument.
 
-    Members
-    -------
-    log : str
-        What a tool wrote before it failed, for the user to read as it is; else empty.
+    `log` is what a tool wrote before it failed, for the user to read as it is; else empty.
     """
 
     log = ""
@@ -24,20 +21,11 @@ class DeviceError(EtaLstmError):
 class ProtocolError(DeviceError):
     """A bus of a simulated machine broke the AXI protocol: a fault of the hardware or its memory, not of their use.
 
-    Parameters
-    ----------
-    cycle : int
-        Clock cycle in which it was seen.
-    port, channel : str
-        Where: ``port0`` and ``AW``, say.
-    rule : str
-        Name of the rule, as in docs/trust.md.
-    what : str
-        What was seen.
-
     Members
     -------
-    cycle, port, channel, rule : of the parameters
+    cycle : int             clock cycle in which it was seen
+    port, channel : str     where: ``port0`` and ``AW``, say
+    rule : str              name of the rule, as in docs/trust.md
     """
 
     def __init__(self, cycle: int, port: str, channel: str, rule: str, what: str):
@@ -48,17 +36,8 @@ class ProtocolError(DeviceError):
 class MismatchError(DeviceError):
     """A device gave other bits than golden: its memory, its hardware or its driver has failed.
 
-    Parameters
-    ----------
-    iteration, agreed : int
-        Number of the iteration, and of the last one before it that was compared and had golden's bits; from 1, counted
-        from the start of the program. 0: none was.
-    what : str
-        What differs.
-
-    Members
-    -------
-    iteration, agreed : of the parameters
+    `iteration` is the number of the iteration, from 1, counted from the start of the program, and `agreed` that of the
+    last one before it that was compared and had golden's bits. 0: none was.
     """
 
     def __init__(self, iteration: int, agreed: int, what: str):

@@ -6,7 +6,8 @@ import pytest
 from etalstm.golden import reference
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.fast import compiled
-from etalstm.golden.trainer import Rows, descend, network_backward, network_forward
+from etalstm.golden.fast.compiled import descend
+from etalstm.golden.trainer import Rows, network_backward, network_forward
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.update_rule import UpdateRule
 

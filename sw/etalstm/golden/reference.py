@@ -204,7 +204,9 @@ def weight_gradients(delta, whole, xh):
 
 
 def descend(values, velocity, gradient, rule, weight_decay):
-    """Take one step of SGD with momentum; arguments as in :func:`etalstm.golden.trainer.descend`.
+    """Take one step of SGD with momentum on float32 arrays of one shape; gives new values and velocities.
+
+    `weight_decay` is the rule's, or 0 for a bias.
 
     Exactness: ``g = scale*gradient; g = g + decay*w; v = momentum*v + g; w = w + -(rate*v)``, every product and sum
     rounded, also where a factor is 0 or 1; bit-identical to the element-wise engine.

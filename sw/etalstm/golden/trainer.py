@@ -119,20 +119,12 @@ def network_backward(
     return results[::-1]
 
 
-def descend(values, velocity, gradient, rule: UpdateRule, weight_decay):
-    """Take one step of SGD with momentum on float32 arrays of one shape; gives new values and velocities.
-
-    `weight_decay` is the rule's, or 0 for a bias. Exactness: :func:`etalstm.golden.reference.descend`, bit for bit.
-    """
-    return compiled.descend(values, velocity, gradient, rule, weight_decay)
-
-
 def network_update(layers, velocities, gradients, rule: UpdateRule) -> tuple[list[Rows], list[Rows]]:
     """Update every matrix; the bias does not decay. Gives the new layers and velocities."""
     moved, speeds = [], []
     for rows, speed, gradient in zip(layers, velocities, gradients, strict=True):
-        weights = descend(rows.weights, speed.weights, gradient.weights, rule, rule.weight_decay)
-        bias = descend(rows.bias, speed.bias, gradient.bias, rule, np.float32(0))
+        weights = compiled.descend(rows.weights, speed.weights, gradient.weights, rule, rule.weight_decay)
+        bias = compiled.descend(rows.bias, speed.bias, gradient.bias, rule, np.float32(0))
         moved.append(Rows(weights[0], bias[0], rows.gates))
         speeds.append(Rows(weights[1], bias[1], rows.gates))
     return moved, speeds

@@ -137,11 +137,14 @@ class Across:
             arrangement: dict[str, Any] = {
                 "stages": [len(layers) for layers in grid.stages],
                 "pipelines": grid.pipelines,
+                "micro_batches": grid.micro_batches,
+                "sequences": sizes[0][1],
+                "network_bytes": pipeline_bytes(network, batch, steps, grid),
+                "cycles": max(self._cycles(grid, stage, size) for stage, size in enumerate(sizes)),
+                "milliseconds": 1e3 * seconds,
+                "speedup": one / seconds,
             }
-            arrangement |= {"micro_batches": grid.micro_batches, "sequences": sizes[0][1]}
-            arrangement |= {"network_bytes": pipeline_bytes(network, batch, steps, grid)}
-            arrangement["cycles"] = max(self._cycles(grid, stage, size) for stage, size in enumerate(sizes))
-            found.append(arrangement | {"milliseconds": 1e3 * seconds, "speedup": one / seconds})
+            found.append(arrangement)
         return min(found, key=lambda each: each["milliseconds"], default=None)
 
     def _cycles(self, grid: Grid, stage: int, size: Size) -> int:

@@ -102,8 +102,8 @@ class Fingerprints:
 
     def _compared(self, words: "_Words", cycle: int) -> tuple[np.ndarray, ...]:
         """Give what the machine holds, as it is compared."""
-        held = self._machine.words
-        return held[words.plain], held[words.places] % BURST_BEATS, relative(held[words.times], cycle)
+        now = self._machine.words
+        return now[words.plain], now[words.places] % BURST_BEATS, relative(now[words.times], cycle)
 
 
 def _digest(*arrays) -> bytes:

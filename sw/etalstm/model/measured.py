@@ -1,6 +1,6 @@
 """Plans a network and runs its programs through the cycle model, for ``eta-lstm model`` and ``research paper``."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -171,18 +171,24 @@ def measure(
     )  # fmt: skip
     operands = Densities(config, plan, delta=shares.delta, local=shares.local, inputs=shares.inputs)
     passes = count_iteration(config, plan, operands, machine, skipped=skipped, only="forward" if forward else "")
-    cycles = sum(counters["cycles"] for counters in passes.values())
+    every = list(passes.values())
+    cycles = sum(counters["cycles"] for counters in every)
     of_pass, tokens = operations(network, batch, steps) // 6, execution.shared_tokens
-    made, macs = (1 - (1 - shares.inputs) * (1 - _refreshed(execution.delta_inputs, steps))) * of_pass, of_pass
+    refreshed = execution.delta_inputs.layer(0).refreshed(steps).mean()  # the share of steps at which all is sent
+    made, macs = (1 - (1 - shares.inputs) * (1 - refreshed)) * of_pass, of_pass
     if tokens is not None:
         made -= network.rows * (batch * steps * (network.input_size - 1) - tokens * network.input_size)
     if not forward:
         sent_deltas = shares.delta if machine.skips else 1.0
         made, macs = made + 2 * sent_deltas * _backward_macs(network, batch, skipped), 3 * of_pass
     moved = {
-        f"{way}_{kind}": sum(counters[f"{way}_bytes"][kind] for counters in passes.values())
+        f"{way}_{kind}": sum(counters[f"{way}_bytes"][kind] for counters in every)
         for way in ("read", "write")
-        for kind in next(iter(passes.values()))["read_bytes"]
+        for kind in every[0]["read_bytes"]
+    }
+    of_lanes = {  # those without an element count like the others
+        kind: config.lanes * sum(counters["channel_cycles"][kind] for counters in every)
+        for kind in ("mac", "elementwise")
     }
     return {
         "groups": plan.groups,
@@ -190,29 +196,14 @@ def measure(
         "utilization": made / (config.pes * cycles),
         "dense_equivalent": macs / (config.pes * cycles),
         "milliseconds": cycles / config.clock_mhz / 1000,
-        "bytes": moved | {"program": sum(counters["program_bytes"] for counters in passes.values())},
-        "operations": _operations(config, passes.values()),
+        "bytes": moved | {"program": sum(counters["program_bytes"] for counters in every)},
+        "operations": of_lanes | {"activation": sum(counters["activation"] for counters in every)},
         "footprint": plan.footprint(),
         "passes": {name: counters["cycles"] for name, counters in passes.items()},
     }
-
-
-def _operations(config: Config, passes: Iterable[dict]) -> dict[str, int]:
-    """Count operations by kind; lanes without an element count like the others."""
-    found = {"mac": 0, "elementwise": 0, "activation": 0}
-    for counters in passes:
-        for kind in ("mac", "elementwise"):
-            found[kind] += config.lanes * counters["channel_cycles"][kind]
-        found["activation"] += counters["activation"]
-    return found
 
 
 def _backward_macs(network: NetworkShape, batch: int, skipped: np.ndarray) -> int:
     """Count the MACs of one of the two products with δ, of the cells that are kept."""
     of_cell = [network.of_layers(range(layer, layer + 1)).weights() * batch for layer in range(network.layers)]
     return int(np.dot(of_cell, np.count_nonzero(~skipped, axis=1)))
-
-
-def _refreshed(delta_inputs: DeltaInputs, steps: int) -> float:
-    """Give the share of steps at which everything is sent."""
-    return delta_inputs.layer(0).refreshed(steps).mean()

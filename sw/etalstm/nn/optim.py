@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from etalstm.errors import DivergedError
-from etalstm.golden.trainer import descend
+from etalstm.golden.fast.compiled import descend
 from etalstm.network.update_rule import UpdateRule, check_hyperparameters
 from etalstm.nn.call import LayerStep
 from etalstm.nn.engine import Engine

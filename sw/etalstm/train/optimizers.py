@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from etalstm.errors import DivergedError
-from etalstm.golden.trainer import descend
+from etalstm.golden.fast.compiled import descend
 from etalstm.network.shape import LayerGradients, LayerParameters, NetworkShape, zero_velocities
 from etalstm.network.update_rule import UpdateRule, clip_scale, gradient_norm
 from etalstm.train.dropout import AnyGradients, AnySession

@@ -1,19 +1,8 @@
 """The broadcaster up to its block buffers: see etalstm_hw.broadcast.requests, etalstm_hw.broadcast.fetcher."""
 
+from etalstm.model.machine import indexed
 from etalstm.model.machine.axi import beat_at, last_beat, step_reader, take_beat
 from etalstm.model.machine.codec import begin_decompression, step_decompressor, window_of
-from etalstm.model.machine.indexed import (
-    INDEX,
-    STREAM,
-    VECTORS,
-    drop_plan,
-    following_event,
-    give_index,
-    plan_at,
-    progress_of,
-    step_requests,
-    stream_item,
-)
 from etalstm.model.machine.latencies import BLOCK_PLANS
 from etalstm.model.machine.masks import fill_masks
 from etalstm.model.machine.queues import offered, take
@@ -52,7 +41,7 @@ def _stream(item, table, blocks, given):
 @compiled
 def _walk(cycle, engine, queue, asked, reader, table, blocks, given, wakes):
     """Ask for blocks one after the other."""
-    item, part, beat, beats = -1, VECTORS, 0, 0
+    item, part, beat, beats = -1, indexed.VECTORS, 0, 0
     if engine.state == _OFFER:
         cast = table[engine.cast]
         item = engine.cast * ITEM_BLOCKS + engine.block
@@ -61,12 +50,12 @@ def _walk(cycle, engine, queue, asked, reader, table, blocks, given, wakes):
             blocks[cast.first_block + engine.block].beats,
         )
         if table[engine.cast].compressed:
-            part, beats = INDEX, 1
-    head = stream_item(asked)
+            part, beats = indexed.INDEX, 1
+    head = indexed.stream_item(asked)
     start = length = 0
     if head >= 0:
         _, start, length = _stream(head, table, blocks, given)
-    taken = step_requests(cycle, asked, reader, BLOCK_PLANS, item, part, beat, beats, start, length)
+    taken = indexed.step_requests(cycle, asked, reader, BLOCK_PLANS, item, part, beat, beats, start, length)
     if engine.state == _TAKE:
         if offered(queue, cycle):
             engine.cast = queue.current
@@ -84,11 +73,11 @@ def _walk(cycle, engine, queue, asked, reader, table, blocks, given, wakes):
 @compiled
 def _begin(cycle, engine, asked, codec, table, blocks, given):
     """Begin to fill a buffer, if there is a plan and a buffer is free."""
-    if plan_at(asked) > cycle:
+    if indexed.plan_at(asked) > cycle:
         return
-    engine.current, engine.part = drop_plan(asked)
+    engine.current, engine.part = indexed.drop_plan(asked)
     engine.filling, engine.filling_from = 1, cycle + 1
-    if engine.part == STREAM:
+    if engine.part == indexed.STREAM:
         engine.stream_reading = 1
         kept, _, _ = _stream(engine.current, table, blocks, given)
         begin_decompression(codec, _block(engine.current, table, blocks).elements, kept, 0)
@@ -98,7 +87,7 @@ def _begin(cycle, engine, asked, codec, table, blocks, given):
 def _take(cycle, engine, asked, reader, codec, blocks, table, counted):
     """Take a beat; tell whether the block's last beat is written in this cycle."""
     there = beat_at(reader) <= cycle
-    if engine.part == STREAM:
+    if engine.part == indexed.STREAM:
         ends_stream = there and last_beat(reader)
         took, _, ends = step_decompressor(codec, there and engine.stream_reading, ends_stream, True)
         if took:
@@ -126,17 +115,17 @@ def _fill(
         number = engine.current % ITEM_BLOCKS
         fill_masks(engine.bank, banks[engine.bank], block, number, cast, masks, values, given, random, sizes, counted)
         wake(wakes, EMITTER, cycle)  # the walker takes the block in this cycle if it can
-    return cycle + 1 if engine.part == STREAM and window_of(codec) != before else NEVER
+    return cycle + 1 if engine.part == indexed.STREAM and window_of(codec) != before else NEVER
 
 
 @compiled
 def _next_plan(cycle, engine, asked, reader, codec, table, blocks, given, counted):
     """Take an index that has come, or begin to fill a buffer that is free."""
-    if plan_at(asked) <= cycle and asked.parts[asked.head % RING] == INDEX:
+    if indexed.plan_at(asked) <= cycle and asked.parts[asked.head % RING] == indexed.INDEX:
         if beat_at(reader) <= cycle:
-            item, _ = drop_plan(asked)
+            item, _ = indexed.drop_plan(asked)
             take_beat(reader)
-            give_index(cycle, asked)
+            indexed.give_index(cycle, asked)
             counted[_READ + table[item // ITEM_BLOCKS].kind] += 1
     elif engine.free:
         _begin(cycle, engine, asked, codec, table, blocks, given)
@@ -148,7 +137,7 @@ def step_fetcher(
     counted, wakes,
 ):  # fmt: skip
     """Ask for blocks, fill a buffer, hand a full one to the emitter."""
-    before = (progress_of(asked, reader), engine.state, engine.filling, engine.full)
+    before = (indexed.progress_of(asked, reader), engine.state, engine.filling, engine.full)
     following = step_reader(cycle, reader, port, sizes.latency)
     _walk(cycle, engine, queue, asked, reader, table, blocks, given, wakes)
     if engine.filling:
@@ -159,6 +148,6 @@ def step_fetcher(
         following = min(following, again)
     else:
         _next_plan(cycle, engine, asked, reader, codec, table, blocks, given, counted)
-    if before != (progress_of(asked, reader), engine.state, engine.filling, engine.full):
+    if before != (indexed.progress_of(asked, reader), engine.state, engine.filling, engine.full):
         following = cycle + 1
-    wakes[FETCHER] = min(following, following_event(cycle, asked, reader))
+    wakes[FETCHER] = min(following, indexed.following_event(cycle, asked, reader))

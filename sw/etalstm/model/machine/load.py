@@ -1,20 +1,9 @@
 """The LOAD engine: see etalstm_hw.dma.load and etalstm_hw.dma.requests."""
 
+from etalstm.model.machine import indexed
 from etalstm.model.machine.axi import beat_at, last_beat, step_sharing_reader, take_beat
 from etalstm.model.machine.codec import begin_decompression, step_decompressor, window_of
 from etalstm.model.machine.compute import WRITES
-from etalstm.model.machine.indexed import (
-    INDEX,
-    STREAM,
-    VECTORS,
-    drop_plan,
-    following_event,
-    give_index,
-    plan_at,
-    progress_of,
-    step_requests,
-    stream_item,
-)
 from etalstm.model.machine.latencies import DONE, LOAD_PLANS
 from etalstm.model.machine.queues import offered, take
 from etalstm.model.machine.state import LOAD, LOADS, NEVER, compiled, complete, record
@@ -32,17 +21,17 @@ What is read is counted for all channels that the engine `stands_for`.
 @compiled
 def _request(cycle, engine, queue, asked, reader, table, wakes):
     """Ask for the instruction at the queue, two cycles after the one before, or for a stream."""
-    item, part, beat, beats = -1, VECTORS, 0, 0
+    item, part, beat, beats = -1, indexed.VECTORS, 0, 0
     if offered(queue, cycle):
         engine.prepared_at = min(engine.prepared_at, cycle + 1)
         if engine.prepared_at <= cycle:
             item = queue.current
             beat, beats = table[item].address, table[item].beats
             if table[item].compressed:
-                part, beats = INDEX, 1
-    head = stream_item(asked)
+                part, beats = indexed.INDEX, 1
+    head = indexed.stream_item(asked)
     start, length = (table[head].stream_start, table[head].stream_beats) if head >= 0 else (0, 0)
-    if step_requests(cycle, asked, reader, LOAD_PLANS, item, part, beat, beats, start, length):
+    if indexed.step_requests(cycle, asked, reader, LOAD_PLANS, item, part, beat, beats, start, length):
         take(queue, wakes, cycle)
         engine.prepared_at = NEVER
 
@@ -50,10 +39,10 @@ def _request(cycle, engine, queue, asked, reader, table, wakes):
 @compiled
 def _begin(cycle, engine, asked, codec, table):
     """Take the next plan if there is one."""
-    engine.active = plan_at(asked) <= cycle
+    engine.active = indexed.plan_at(asked) <= cycle
     if engine.active:
-        engine.current, engine.part = drop_plan(asked)
-        if engine.part == STREAM:
+        engine.current, engine.part = indexed.drop_plan(asked)
+        if engine.part == indexed.STREAM:
             instruction = table[engine.current]
             engine.reading = 1
             begin_decompression(codec, instruction.elements, instruction.kept, instruction.bf16)
@@ -64,7 +53,7 @@ def _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, count
     """Take a beat and write one, as far as they are there; tell whether the plan at hand ends."""
     writable = instruction.memory != SCRATCH or vector.writes[cycle % WRITES] != cycle
     there = beat_at(reader) <= cycle
-    if engine.part == STREAM:
+    if engine.part == indexed.STREAM:
         beat_last = there and last_beat(reader)
         took, _, ends = step_decompressor(codec, there and engine.reading, beat_last, writable)
         if took:
@@ -72,12 +61,12 @@ def _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, count
             engine.reading = not beat_last
             counted[_READ + instruction.kind] += engine.stands_for
         return ends
-    if not there or (engine.part == VECTORS and not writable):
+    if not there or (engine.part == indexed.VECTORS and not writable):
         return False
     counted[_READ + instruction.kind] += engine.stands_for
     ends = take_beat(reader)
-    if engine.part == INDEX:
-        give_index(cycle, asked)
+    if engine.part == indexed.INDEX:
+        indexed.give_index(cycle, asked)
     return ends
 
 
@@ -86,9 +75,9 @@ def _write(cycle, engine, asked, reader, codec, table, vector, sizes, done, coun
     """Go on with the plan at hand; tell whether it ends, and whether to ask again though nothing comes."""
     instruction, before = table[engine.current], window_of(codec)
     ends = _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, counted)
-    if ends and engine.part != INDEX and not instruction.more:
+    if ends and engine.part != indexed.INDEX and not instruction.more:
         complete(done, wakes, LOAD, cycle + DONE)
-    if engine.part == STREAM:
+    if engine.part == indexed.STREAM:
         return ends, window_of(codec) != before or codec.valid != 0 or codec.full != 0
     return ends, beat_at(reader) <= cycle  # the lanes write something else
 
@@ -96,7 +85,7 @@ def _write(cycle, engine, asked, reader, codec, table, vector, sizes, done, coun
 @compiled
 def step_load(cycle, engine, queue, asked, reader, codec, table, vector, sizes, done, counted, wakes):
     """Request what instructions ask for, and write what has come."""
-    before = (progress_of(asked, reader), engine.active, engine.prepared_at)
+    before = (indexed.progress_of(asked, reader), engine.active, engine.prepared_at)
     following, ends = step_sharing_reader(cycle, reader, wakes), False
     _request(cycle, engine, queue, asked, reader, table, wakes)
     if engine.active:
@@ -104,6 +93,6 @@ def step_load(cycle, engine, queue, asked, reader, codec, table, vector, sizes, 
         following = cycle + 1 if again else following
     if not engine.active or ends:
         _begin(cycle, engine, asked, codec, table)
-    if ends or before != (progress_of(asked, reader), engine.active, engine.prepared_at):
+    if ends or before != (indexed.progress_of(asked, reader), engine.active, engine.prepared_at):
         following = cycle + 1
-    wakes[LOADS] = min(following, following_event(cycle, asked, reader))
+    wakes[LOADS] = min(following, indexed.following_event(cycle, asked, reader))

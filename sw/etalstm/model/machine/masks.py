@@ -48,14 +48,14 @@ def draw_bits(state, bits, threshold):
 
 
 @compiled
-def draw_some(held, bits, left, kept, state):
+def draw_some(filled, bits, left, kept, state):
     """Keep bits of a mask: of `left` bits, those of the masks after it included, `kept` at random places are kept.
 
     Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
     """
     mask = 0
     for bit in range(bits):
-        if held >> bit & 1:
+        if filled >> bit & 1:
             if _random(state) * left < kept << 32:
                 mask |= 1 << bit
                 kept -= 1
@@ -84,14 +84,14 @@ def _asked(bank, group, real, block, cast, sizes):
     first = bank.lane // sizes.beat_words
     beats = (bank.lane + block.lanes - 1) // sizes.beat_words - first + 1
     beat = first + group % beats
-    gates, asked, held = (1 << bank.gates) - 1, 0, 0
+    gates, asked, filled = (1 << bank.gates) - 1, 0, 0
     for word in range(sizes.beat_words):
         lane = beat * sizes.beat_words + word
         if bank.lane <= lane < bank.lane + block.lanes:
             asked |= gates << MOST_GATES * word
             if lane < real:
-                held |= gates << MOST_GATES * word
-    return asked, held
+                filled |= gates << MOST_GATES * word
+    return asked, filled
 
 
 @compiled
@@ -119,14 +119,14 @@ def fill_masks(number, bank, block, index, cast, masks, values, given, random, s
             left += count_bits(_asked(bank, group, block.occupied, block, cast, sizes)[1])
         kept = (left * block.threshold + (1 << 31)) >> 32
     for group in range(bank.groups):
-        asked, held = _asked(bank, group, block.occupied, block, cast, sizes)
+        asked, filled = _asked(bank, group, block.occupied, block, cast, sizes)
         if len(given.masks):
             value = np.int64(given.masks[given.places[cast.given_block + index] + group])
         elif block.threshold >= 1 << 32:
-            value = held
+            value = filled
         else:
-            value = draw_some(held, bits, left, kept, random)
-            left -= count_bits(held)
+            value = draw_some(filled, bits, left, kept, random)
+            left -= count_bits(filled)
             kept -= count_bits(value)
         values[number, group] = value
         masks[number, group] = asked if sizes.send_zeros else value
