@@ -10,7 +10,7 @@ from amaranth.build.run import BuildPlan
 
 import etalstm_boards
 import etalstm_hw
-from etalstm.host.garbage import seldom_collected
+from etalstm.host.computer import seldom_collected
 from etalstm_boards import tcl
 from etalstm_boards.card import ACCELERATOR, Card
 from etalstm_boards.clocking import clocking

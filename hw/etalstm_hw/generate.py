@@ -8,8 +8,8 @@ from amaranth.back import verilog as amaranth_verilog
 from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
 from amaranth.lib import wiring
 
+from etalstm.host.computer import seldom_collected
 from etalstm.host.durable import write_whole
-from etalstm.host.garbage import seldom_collected
 from etalstm_hw import contract
 from etalstm_hw.broadcast.broadcaster import Broadcaster
 from etalstm_hw.config import Config, preset

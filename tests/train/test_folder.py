@@ -11,7 +11,7 @@ import pytest
 from etalstm.cli.main import run
 from etalstm.device import open_device
 from etalstm.errors import RunError
-from etalstm.host.toml import dump
+from etalstm.host.strict import dump
 from etalstm.train.checkpoint import Checkpoint
 from etalstm.train.folder import BEST, CHECKPOINT, ENCODING, METRICS, SETTINGS, RunFolder
 from etalstm.train.loop import Trainer

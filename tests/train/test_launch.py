@@ -12,9 +12,8 @@ import pytest
 
 from etalstm.cli.application import run
 from etalstm.errors import DeviceError
-from etalstm.host.mpi import world
-from etalstm.host.mpi.roster import Process, read_roster
-from etalstm.host.mpi.world import find_world, ranks_started
+from etalstm.host import mpi
+from etalstm.host.mpi import Process, find_world, ranks_started, read_roster
 from etalstm.train.launch import Ended, LaunchedRun, find_mpiexec
 from tests.runs import LETTERS
 
@@ -180,7 +179,7 @@ def test_without_mpi_for_python_the_package_is_named(two_processes):
     def missing(name):
         raise ImportError("No module named 'mpi4py'")
 
-    two_processes.setattr(world.importlib, "import_module", missing)
+    two_processes.setattr(mpi.importlib, "import_module", missing)
     with pytest.raises(DeviceError, match=r"mpiexec has started 2 processes, .* pip install 'etalstm\[boards\]'"):
         find_world()
 
@@ -190,7 +189,7 @@ def test_an_mpiexec_of_another_mpi_is_found_out(two_processes):
         class COMM_WORLD:
             size = 1
 
-    two_processes.setattr(world.importlib, "import_module", lambda name: Alone)
+    two_processes.setattr(mpi.importlib, "import_module", lambda name: Alone)
     with pytest.raises(DeviceError, match="started 2 processes, but MPI for Python sees 1"):
         find_world()
 

@@ -20,8 +20,7 @@ from etalstm.cli.catalogue import PROGRAM, unknown_option
 from etalstm.cli.parser import ANY_WIDTH, CommandGroup, help_unless_invoked, load_group
 from etalstm.cli.renamed import NEW_NAMES, renamed
 from etalstm.errors import EtaLstmError
-from etalstm.host.mpi.process import as_rank
-from etalstm.host.mpi.world import World
+from etalstm.host.mpi import World, as_rank
 
 USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]  # of the parser inside typer, whose module differs by version
 BAD_INPUT, INTERRUPTED = 2, 130

@@ -24,7 +24,7 @@ from etalstm.cli.options import (
     read_slices,
     refuse,
 )
-from etalstm.host.processors import count_processors
+from etalstm.host.computer import count_processors
 from etalstm.model.across import Across
 from etalstm.model.boards import PCIE_BYTES, Links
 from etalstm.model.measured import Shares, measure_all, read_kept, sending

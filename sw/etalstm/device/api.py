@@ -29,7 +29,7 @@ from etalstm.device.shape import (
     check_tokens,
 )
 from etalstm.errors import CallOrderError, DeviceError, DivergedError
-from etalstm.host.capacity import check_host_memory
+from etalstm.host.computer import check_host_memory
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shape import (
     WORD_BYTES,

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from etalstm.errors import StreamError
-from etalstm.host.stale import drop_older_code
+from etalstm.host.cached_build import drop_older_code
 from etalstm.network.storage import check_threshold
 from etalstm_hw import contract
 from etalstm_hw.contract import INDEX_CHECK, STREAM_BLOCK, STREAM_INDEX

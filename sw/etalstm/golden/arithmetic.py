@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit, vectorize
 
 from etalstm.formats import codec
-from etalstm.host.stale import drop_older_code
+from etalstm.host.cached_build import drop_older_code
 from etalstm_hw import contract
 from etalstm_hw.contract import activation_tables as tables
 

@@ -1,14 +1,19 @@
-"""Builds that are made once: folders in the user's cache, named by what they depend on, whole or not there."""
+"""Builds that are made once: folders in the user's cache, named by what they depend on, whole or not there.
+
+And Numba's caches of machine code, from which older code is dropped.
+"""
 
 import fcntl
 import hashlib
+import inspect
 import json
 import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import ModuleType
 
 from etalstm.errors import ToolchainError
 from etalstm.host.durable import sync
@@ -51,12 +56,10 @@ _CACHE_FORMAT = "sealed"  # of the folders; another text makes every key a new o
 
 
 def cache_directory() -> Path:
-    """Where builds are kept: :func:`etalstm.host.cached_build.cache_path`. The folder is created.
+    """Create and give the folder of builds, :func:`cache_path`.
 
-    Raises
-    ------
-    ToolchainError
-        If it cannot be created, or another user could have put something there: what is there will be run.
+    Raises :class:`ToolchainError` if it cannot be created, or another user could have put something there: what is
+    there will be run.
     """
     directory = cache_path()
     try:
@@ -92,11 +95,9 @@ def cached_build(
     kind : str
         Folder of the cache, and what the folders in it hold.
     key : strings
-        Everything that the result depends on, besides what `tools` gives.
+        Everything that the result depends on, besides what `tools` gives: the tools that build, with their versions.
     build : function
         Fills the empty folder that it is given.
-    tools : function
-        Names the tools that build, with their versions.
 
     Returns
     -------
@@ -105,10 +106,7 @@ def cached_build(
         with the digests of its files; a folder that does not agree with them is built again. Of several processes that
         want it at once one builds and the others wait.
 
-    Raises
-    ------
-    ToolchainError
-        If the cache cannot be written.
+    Raises :class:`ToolchainError` if the cache cannot be written.
     """
     digest = hashlib.sha256("\0".join([_CACHE_FORMAT, *key, tools()]).encode()).hexdigest()[:24]
     parent = cache_directory() / kind
@@ -155,3 +153,22 @@ def _sweep(parent: Path) -> None:
             except BlockingIOError:
                 continue
             shutil.rmtree(working, ignore_errors=True)
+
+
+def drop_older_code(modules: Iterable[Path], others: Iterable[ModuleType] = ()) -> None:
+    """Remove the cached machine code of some modules that is older than any of them or than any of `others`.
+
+    Numba looks only at the file of the cached function itself. But the machine code holds the functions that it calls
+    and the constants that it reads, too: after a change of one of those it would silently do what it did before.
+    `modules` are the paths of those with cached functions, `others` what these take functions or constants from.
+    """
+    modules = list(modules)
+    sources = [*modules, *(Path(inspect.getfile(other)) for other in others)]
+    newest = max(source.stat().st_mtime for source in sources)
+    for module in modules:
+        for index in (module.parent / "__pycache__").glob(f"{module.stem}.*.nbi"):
+            try:
+                if index.stat().st_mtime < newest:
+                    index.unlink()
+            except FileNotFoundError:
+                continue  # another process was faster

@@ -7,18 +7,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def commit(root: Path = ROOT) -> str | None:
-    """Give the commit of a Git checkout.
+    """Give the first digits of the commit of a Git checkout, and ``+`` if files have been changed since.
 
-    Parameters
-    ----------
-    root : Path
-        The checkout's outermost folder. Default: the one that this package is in.
-
-    Returns
-    -------
-    str or None
-        The first digits of the commit's name, and ``+`` if files have been changed since. None if the folder is no
-        checkout, or Git is not installed.
+    `root` is the checkout's outermost folder. None if it is no checkout, or Git is not installed.
     """
     try:
         if Path(_git(root, "rev-parse", "--show-toplevel")) != root:  # installed inside somebody else's checkout

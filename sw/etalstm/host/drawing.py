@@ -26,13 +26,7 @@ def check_can_draw() -> None:
 
 
 def pyplot() -> ModuleType:
-    """Give ``matplotlib.pyplot``, which draws into files and opens no window.
-
-    Raises
-    ------
-    RunError
-        If matplotlib is not installed.
-    """
+    """Give ``matplotlib.pyplot``, which draws into files and opens no window; raises as :func:`check_can_draw`."""
     check_can_draw()
     matplotlib = importlib.import_module("matplotlib")
     matplotlib.use("Agg")
@@ -48,10 +42,7 @@ def look_of(number: int) -> dict:
 def save_figure(figure, path: Path) -> None:
     """Write a figure whole or not at all, in the format that the ending of the path names, and close it.
 
-    Raises
-    ------
-    RunError
-        If matplotlib knows no such format.
+    Raises :class:`RunError` if matplotlib knows no such format.
     """
     picture, kind = io.BytesIO(), path.suffix.removeprefix(".")
     try:

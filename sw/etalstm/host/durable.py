@@ -18,17 +18,8 @@ def naming(path: Path) -> Iterator[None]:
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file beside its name, have it on the disk, then give it the name; an older file stays until then.
 
-    Parameters
-    ----------
-    path : Path
-        In a folder that is there.
-    content : str or bytes
-        Text is written as UTF-8.
-
-    Raises
-    ------
-    OSError
-        Naming the file, also where the disk is full; then nothing has changed.
+    Its folder is there already; text is written as UTF-8. Raises ``OSError`` naming the file, also where the disk is
+    full; then nothing has changed.
     """
     data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")

@@ -1,12 +1,59 @@
-"""Checks what was read from a file against a declared type, and names file and field of what does not fit."""
+"""Reads flat tables of TOML, and checks what was read from any file; messages name file, line and field."""
 
+import json
+import re
+import tomllib
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from etalstm.errors import EtaLstmError
-from etalstm.host.toml import TomlFile
+
+
+class TomlFile:
+    """A file that was read, whose keys have lines.
+
+    Raises ``FileNotFoundError`` if there is none, ``ValueError`` or ``RecursionError`` if it is not TOML.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._text = path.read_text(encoding="utf-8")
+        self.table = tomllib.loads(self._text)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def place(self, key: str) -> str:
+        """Name the file, and the line on which a key stands where there is one."""
+        found = re.search(rf"^[ \t]*([\"']?){re.escape(key)}\1[ \t]*[=.]", self._text, re.MULTILINE)
+        return f"{self.path}, line {self._text.count(chr(10), 0, found.start()) + 1}" if found else str(self.path)
+
+    def blamed(self, message: str) -> str:
+        """Name the file, and the line of the first of its keys that a message names."""
+        words = re.findall(r"\w+", message)
+        return self.place(next((word for word in words if word in self.table), ""))
+
+
+def dump(table: dict, heading: str) -> str:
+    """Write a table of numbers, texts, truths and lists of them as TOML, below a heading as a comment.
+
+    Each key has a line; keys whose value is None are left out.
+    """
+    lines = [f"{key} = {_value(value)}\n" for key, value in table.items() if value is not None]
+    return f"# {heading}\n" + "".join(lines)
+
+
+def _value(value) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, str):
+        # A basic string of TOML is one of JSON, but for the character DEL, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
 
 Checked = TypeVar("Checked")
 
@@ -14,18 +61,8 @@ Checked = TypeVar("Checked")
 def check(kind: type[Checked], value: Any, source: object, error: type[EtaLstmError], name: str = "") -> Checked:
     """Give `value` as a `kind`, no type converted into another.
 
-    Parameters
-    ----------
-    kind : type
-        A pydantic model or any other annotation.
-    value : object
-        Made of dicts, lists, numbers, texts, truths and None.
-    source : object
-        What it was read from, for the message.
-    error : type
-        Raised if it does not fit: the message names the source, the first field that is wrong, and its value.
-    name : str
-        Of `value` itself, where it is a field.
+    `kind` is a pydantic model or any other annotation. Raises `error` if the value does not fit: the message names the
+    source, the first field that is wrong, and its value. `name` is that of `value` itself, where it is a field.
     """
     try:
         return TypeAdapter(kind).validate_python(value, strict=True)
@@ -43,7 +80,7 @@ def check(kind: type[Checked], value: Any, source: object, error: type[EtaLstmEr
 def check_fields(kind: type, table: Any, origin: object, error: type[EtaLstmError]) -> dict:
     """Give a table of some fields of a dataclass, each checked as :func:`check` does; lists stand for tuples.
 
-    Where the origin is a :class:`etalstm.host.toml.TomlFile`, messages name the line of a field.
+    Where the origin is a :class:`TomlFile`, messages name the line of a field.
     """
     check(dict[str, Any], table, origin, error)
     kinds, checked = get_type_hints(kind), {}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from etalstm.host.processors import worker_processes
+from etalstm.host.computer import worker_processes
 from etalstm.model.iteration import count_iteration
 from etalstm.model.operands import Densities
 from etalstm.network.benchmarks import STORAGE

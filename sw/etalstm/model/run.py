@@ -7,7 +7,7 @@ scalars are left out then, and time goes on by what they take: all else stays as
 
 from pathlib import Path
 
-from etalstm.host.stale import drop_older_code
+from etalstm.host.cached_build import drop_older_code
 from etalstm.model.machine import axi, compute, emitter, fetcher, load, queues, sequencer, store
 from etalstm.model.machine.compute import idle_kind, kind
 from etalstm.model.machine.latencies import DRAIN, MAC_SUM, QUIET

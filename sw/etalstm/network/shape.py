@@ -10,8 +10,8 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from etalstm.host.capacity import check_host_memory
-from etalstm.host.flush import flushed
+from etalstm.host.computer import check_host_memory
+from etalstm.host.crew import flushed
 from etalstm.network.cells.cell import Cell
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.cells.named import cell_named

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast, get_args, get_type_hints
 
 from etalstm.errors import RunError
-from etalstm.host.strict import check_fields
-from etalstm.host.toml import TomlFile, dump
+from etalstm.host.strict import TomlFile, check_fields, dump
 from etalstm.network.storage import check_threshold
 
 Value = TypeVar("Value")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etalstm.errors import DeviceError
-from etalstm.host.mpi.roster import VARIABLE, Process, read_roster
+from etalstm.host.mpi import VARIABLE, Process, read_roster
 from etalstm.train.folder import RunFolder
 
 TRAIN = "train"

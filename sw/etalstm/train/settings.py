@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 from etalstm.data.buckets import NONE, read_buckets
 from etalstm.device import DEVICES
 from etalstm.errors import RunError
-from etalstm.host.strict import check_fields
-from etalstm.host.toml import dump
+from etalstm.host.strict import check_fields, dump
 from etalstm.network.architecture import SWING, architecture
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.delta_inputs import DeltaInputs, input_thresholds_text

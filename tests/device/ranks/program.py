@@ -14,8 +14,7 @@ from etalstm.device.ranks.pipeline import PipelineDevice
 from etalstm.device.ranks.team import Call, find_team, serve
 from etalstm.errors import DeviceError, DivergedError, EtaLstmError
 from etalstm.golden.fast.sums import add_arrays
-from etalstm.host.mpi.process import as_rank
-from etalstm.host.mpi.world import find_world
+from etalstm.host.mpi import as_rank, find_world
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters

@@ -10,7 +10,7 @@ from itertools import product
 from operator import add
 from pathlib import Path
 
-from etalstm.host.processors import count_processors, worker_processes
+from etalstm.host.computer import count_processors, worker_processes
 from etalstm.network.architecture import ARCHITECTURES
 from etalstm_hw.config import PRESETS
 from etalstm_sim.compiled.library import Library, build_library, design

@@ -13,7 +13,7 @@ from etalstm.device import TrainingShape
 from etalstm.device.machine.accelerator import Accelerator
 from etalstm.device.machine.session import HardwareSession
 from etalstm.errors import EtaLstmError
-from etalstm.host.processors import count_processors
+from etalstm.host.computer import count_processors
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage

@@ -7,7 +7,7 @@ import numpy as np
 
 from etalstm.device.machine.accelerator import Accelerator, LoadedProgram
 from etalstm.device.machine.session import HardwareSession
-from etalstm.host.processors import count_processors, worker_processes
+from etalstm.host.computer import count_processors, worker_processes
 from etalstm.network.shape import initial_parameters
 from etalstm_hw import config as configurations
 from etalstm_hw.contract import Register, Status

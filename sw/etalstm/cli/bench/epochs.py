@@ -14,7 +14,7 @@ from etalstm.data import DataSet
 from etalstm.data.buckets import NONE, read_buckets
 from etalstm.data.dataset import padding
 from etalstm.data.lengths import READERS, sources, static_buckets
-from etalstm.host.processors import count_processors
+from etalstm.host.computer import count_processors
 from etalstm.model.across import Across, remembering
 from etalstm.model.boards import Links
 from etalstm.model.measured import measure_all

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from typer import Option
 
+from etalstm.host.computer import count_processors
 from etalstm.host.drawing import check_can_draw
 from etalstm.host.durable import write_whole
-from etalstm.host.processors import count_processors
 from etalstm.model.across import Across, remembering
 from etalstm.model.boards import Links
 from etalstm.model.measured import Shares, measure_all, sending

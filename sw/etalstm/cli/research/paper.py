@@ -10,9 +10,9 @@ from typing import Annotated
 from typer import Option
 
 from etalstm.errors import PlanError
+from etalstm.host.computer import count_processors
 from etalstm.host.drawing import check_can_draw
 from etalstm.host.durable import write_whole
-from etalstm.host.processors import count_processors
 from etalstm.model.measured import measure
 from etalstm.network.benchmarks import BENCHMARKS
 from etalstm.network.shape import NetworkShape

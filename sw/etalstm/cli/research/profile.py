@@ -15,7 +15,7 @@ from etalstm.cli.model_check import Configuration, compare
 from etalstm.cli.options import refuse
 from etalstm.cli.output import print_table
 from etalstm.errors import PlanError, RunError
-from etalstm.host.processors import count_processors, worker_processes
+from etalstm.host.computer import count_processors, worker_processes
 from etalstm.model.measured import measure
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.execution import CELL_HELP, PRESET_HELP, Execution

@@ -17,7 +17,7 @@ from etalstm.device.ranks.team import Call, Team
 from etalstm.device.results import SliceLoss
 from etalstm.device.shape import check_delta_threshold
 from etalstm.errors import DeviceError
-from etalstm.host.mpi.messages import Messages
+from etalstm.host.mpi import Messages
 from etalstm.network.pipeline_grid import Grid, Place, best_micro_batches, grid_of
 from etalstm.network.shape import check_float32, check_size
 from etalstm.network.slices import Parts

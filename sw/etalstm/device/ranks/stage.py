@@ -13,7 +13,7 @@ from etalstm.device.machine.parts import shape_of_part
 from etalstm.device.ranks.exchange import Exchange, digest
 from etalstm.device.results import add_counts, clear_padding
 from etalstm.golden.fast.sums import add_arrays
-from etalstm.host.mpi.messages import Messages
+from etalstm.host.mpi import Messages
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.pipeline_grid import FORWARD, Place
 from etalstm.network.shape import LayerGradients, LayerParameters, canonical_rows
@@ -77,7 +77,7 @@ class StageSession:
     thread : ThreadPoolExecutor
         Of one thread, which adds gradients beside the work of the devices.
     layers, losses : Messages
-        See :class:`etalstm.host.mpi.world.World`.
+        See :class:`etalstm.host.mpi.World`.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from etalstm.device import Device, Outputs, Session, TrainingShape
 from etalstm.device.ranks.exchange import Exchange, Total, digest
 from etalstm.device.ranks.stage import StageSession, shape_of_stage
 from etalstm.errors import DeviceError
-from etalstm.host.mpi.world import World, find_world
+from etalstm.host.mpi import World, find_world
 from etalstm.network.pipeline_grid import Grid
 from etalstm.network.shape import LayerParameters
 from etalstm.network.storage import Usage

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from filelock import FileLock
 
+from etalstm.host.computer import count_processors, processor_name
 from etalstm.host.durable import write_whole
-from etalstm.host.processors import count_processors, processor_name
 
 LONGEST_S = 10.0  # to wait for another process that writes
 

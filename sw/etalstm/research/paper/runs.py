@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from etalstm.errors import RunError
+from etalstm.host.computer import worker_processes
 from etalstm.host.durable import write_whole
-from etalstm.host.processors import worker_processes
 from etalstm.research.paper.requests import Request
 
 _ROOT = Path(__file__).parents[2]

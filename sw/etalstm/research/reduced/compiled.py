@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
-from etalstm.host.stale import drop_older_code
+from etalstm.host.cached_build import drop_older_code
 
 BITS = 8  # elements of a byte
 

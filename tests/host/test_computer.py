@@ -1,5 +1,6 @@
-"""What no memory holds is refused in one line, before it is allocated."""
+"""What no memory holds is refused in one line, before it is allocated; processes and garbage."""
 
+import gc
 import time
 
 import pytest
@@ -7,8 +8,8 @@ import pytest
 from etalstm.cli.main import run
 from etalstm.device import TrainingShape, open_device
 from etalstm.errors import HostMemoryError, PlanError
-from etalstm.host import capacity
-from etalstm.host.capacity import check_host_memory, host_bytes
+from etalstm.host import computer
+from etalstm.host.computer import check_host_memory, host_bytes, seldom_collected, worker_processes
 from etalstm.network.cells.hlstm import HLSTM
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.shape import NetworkShape, initial_parameters
@@ -31,7 +32,7 @@ def test_the_memory_is_the_computers_or_its_limit(tmp_path, monkeypatch):
     whole = host_bytes()
     assert 1 << 28 < whole < 1 << 48
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(capacity, "_GROUP_LIMIT", limit)
+    monkeypatch.setattr(computer, "_GROUP_LIMIT", limit)
     limit.write_text("1000\n")
     assert host_bytes() == 1000
     with pytest.raises(HostMemoryError, match=r"^they need 1,001 bytes of memory, this computer has 1,000$"):
@@ -45,7 +46,7 @@ def test_the_memory_is_the_computers_or_its_limit(tmp_path, monkeypatch):
 def test_a_device_refuses_what_the_host_cannot_hold(device, monkeypatch):
     with open_device(device, preset="test") as opened:
         opened.create(SHAPE)
-        monkeypatch.setattr(capacity, "host_bytes", lambda: 1000)
+        monkeypatch.setattr(computer, "host_bytes", lambda: 1000)
         with pytest.raises(HostMemoryError, match="the arrays of an iteration need "):
             opened.create(SHAPE)
     with pytest.raises(HostMemoryError, match="the network's weights need"):
@@ -117,3 +118,28 @@ def test_an_allocation_that_fails_is_one_line(capsys, monkeypatch, message, show
     monkeypatch.setattr("etalstm_hw.generate.write", fail)
     assert run(["hw", "verilog", "--preset", "test", "-o", "nowhere"]) == 2
     assert capsys.readouterr().err == f"eta-lstm: this computer's memory is too small{shown}\n"
+
+
+def test_garbage_is_looked_for_less_often_until_the_end_or_an_error():
+    usual = gc.get_threshold()
+    with pytest.raises(ZeroDivisionError), seldom_collected():
+        assert gc.get_threshold()[0] > 10 * usual[0]
+        raise ZeroDivisionError
+    assert gc.get_threshold() == usual
+
+
+state = ["as imported"]
+
+
+def begin(text):
+    state.append(text)
+
+
+def state_there():
+    return state
+
+
+def test_processes_are_not_forked_and_begin_with_a_call():
+    state[0] = "as it is in the parent"
+    with worker_processes(1, begin, ("begun",)) as pool:
+        assert pool.submit(state_there).result() == ["as imported", "begun"]
