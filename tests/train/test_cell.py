@@ -6,10 +6,12 @@ from etalstm.cli.main import run
 from etalstm.data import open_data
 from etalstm.device import open_device
 from etalstm.errors import CheckpointError
+from etalstm.network.cells.named import CELLS
 from etalstm.train.folder import CHECKPOINT
 from etalstm.train.learner import Learner
 from etalstm.train.settings import Settings
 from etalstm.train.trained import load
+from tests.network.cells.two_stages import TWO_STAGES
 from tests.runs import DIGITS, PYDOC, changed, done, train
 
 HLSTM = changed(DIGITS, cell="hlstm", iterations=6)
@@ -46,6 +48,15 @@ def test_tokens_are_not_shared_and_the_run_says_why():
     settings = changed(PYDOC, cell="hlstm", shared_tokens="auto")
     learner = Learner(settings, open_data(settings), open_device("golden"))
     assert learner.sharing.count is None and learner.sharing.reason.endswith("off, as the cell is hlstm")
+
+
+def test_a_cell_with_other_local_gradients_is_kept_dense(tmp_path, monkeypatch):
+    monkeypatch.setitem(CELLS, TWO_STAGES.name, TWO_STAGES)
+    settings = changed(DIGITS, cell=TWO_STAGES.name, iterations=1)
+    assert train(tmp_path, settings)["iteration"] == 1
+    expected = "local gradients i, f, g, o, s, r: with cell two stages, which has u, q, r, o, s, .* dense, got ms1"
+    with pytest.raises(ValueError, match=expected):
+        train(tmp_path, changed(settings, iterations=2, storage="ms1"), resume=True)
 
 
 def test_refuses_a_checkpoint_of_another_cell(tmp_path):

@@ -19,7 +19,7 @@ from etalstm.network.cells.cell import Cell
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.execution import FLOAT32, Execution
 from etalstm.network.shape import GATES, LayerParameters, canonical_rows, pytorch_rows
-from etalstm.network.storage import DENSE_TENSORS, LayerStorage, ProductCounts, Usage
+from etalstm.network.storage import DENSE_TENSORS, KINDS, LayerStorage, ProductCounts, Usage
 from etalstm.network.update_rule import UpdateRule
 from etalstm_hw.contract import STREAM_BLOCK
 
@@ -160,7 +160,8 @@ def _products(forward: LayerPass, backward: LayerBackward | DeclaredBackward) ->
 def layer_usage(forward: LayerPass, backward: LayerBackward | DeclaredBackward, storage: LayerStorage) -> Usage:
     """Count what one layer kept and computed in an iteration.
 
-    A stream is one kind of one cell, elements in the order of sequences, then units; beats are not filled up.
+    A stream is one kind of one cell, elements in the order of sequences, then units; beats are not filled up. Of a cell
+    with other kinds of local gradients than an LSTM's none is counted: there is no stream of them.
     """
     steps, batch, units = forward.h[1:].shape
     streams = [_streams(p.reshape(steps, -1), forward.skipped, storage.bf16) for p in forward.intermediates]
@@ -172,6 +173,6 @@ def layer_usage(forward: LayerPass, backward: LayerBackward | DeclaredBackward, 
         products=_products(forward, backward),
         active=forward.active,
         skipped=forward.skipped,
-        kept=tuple(kept for kept, _ in streams),
+        kept=tuple(kept for kept, _ in streams) if len(streams) == len(KINDS) else (0,) * len(KINDS),
         words=words,
     )

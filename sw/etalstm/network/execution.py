@@ -13,7 +13,7 @@ from etalstm.network.delta_inputs import DeltaInputs, LayerThresholds
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.shared_tokens import OFF, check_shared_tokens
 from etalstm.network.slices import AUTO, check_slices
-from etalstm.network.storage import Storage, read_thresholds
+from etalstm.network.storage import KINDS, Storage, read_thresholds
 from etalstm_hw.config import PRESETS
 
 FLOAT32, BF16 = "float32", "bf16"  # weights in bf16 are what the contract calls narrow
@@ -121,10 +121,16 @@ class Execution:
         """Raise ``ValueError`` if a network with a batch of so many sequences cannot be computed like this.
 
         There must be no more slices than sequences, and what is given by layer must be for as many layers. Only an LSTM
-        has delta inputs, narrow weights and shared tokens.
+        has delta inputs, narrow weights and shared tokens. Compressed storage is for cells with the kinds of local
+        gradients of an LSTM.
         """
         check_slices(self.slices, batch)
         self.check_layers(network.layers)
+        if self.storage.compressed and (kinds := network.declared.kinds) != KINDS:
+            raise ValueError(
+                f"compressed storage knows the local gradients {', '.join(KINDS)}: with cell {network.cell}, which has "
+                f"{', '.join(kinds)}, storage must be dense, got {self.storage.policy}"
+            )
         asked = {
             "delta inputs": not self.delta_inputs.off,
             f"weights in {self.weight_format}": self.weight_format != FLOAT32,

@@ -1,11 +1,12 @@
 """The checkpoints of a training run: the model, where the run is, and all that it needs to go on with the same bits."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt
 
 from etalstm.data.buckets import NONE
+from etalstm.network.cells.named import cell_named
 from etalstm.network.execution import FLOAT32
 from etalstm.train.control import LEAST, MOST
 from etalstm.train.sealed import Part, Place, Sealed
@@ -18,7 +19,7 @@ class Identity(Part):
 
     Members
     -------
-    cell : str
+    cell : str                          see :func:`etalstm.network.cells.named.cell_named`
     task : str                          one of :data:`etalstm.data.TASKS`
     input_size, hidden_size, layers : int
     outputs : int                       classes, or numbers of a sequence
@@ -27,7 +28,7 @@ class Identity(Part):
     encoding : str                      digest of :class:`etalstm.data.Encoding`
     """
 
-    cell: Literal["lstm", "hlstm"] = "lstm"
+    cell: Annotated[str, AfterValidator(lambda name: cell_named(name).name)] = "lstm"
     task: Literal["classify", "language", "regress", "tag"]
     input_size: PositiveInt
     hidden_size: PositiveInt

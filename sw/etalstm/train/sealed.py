@@ -102,10 +102,10 @@ class Sealed(Generic[Described]):
         if not isinstance(found, dict) or not isinstance(found.get("format"), int):
             raise CheckpointError(f"{path}: not a {cls.WHAT}")
         if (version := found["format"]) != cls.FORMAT:
+            known = found.get("version")
             age = "an older" if version < cls.FORMAT else "a newer"
-            raise CheckpointError(
-                f"{path}: written by {age} version (format {version}); this one reads format {cls.FORMAT}"
-            )
+            writer = f"eta-lstm {known:.20}" if isinstance(known, str) else f"{age} version of eta-lstm"
+            raise CheckpointError(f"{path}: written by {writer} (format {version}); this one reads format {cls.FORMAT}")
         expected = found.pop("sha256", None)
         if digest(found, tensors) != expected:
             raise CheckpointError(f"{path}: corrupted: its content does not match its digest")

@@ -295,7 +295,9 @@ def test_a_damaged_or_foreign_checkpoint_is_refused(text, tmp_path, go):
     with pytest.raises(CheckpointError, match="corrupted"):
         go(settings, path, resume=True)
     write_sealed(path / "checkpoint.safetensors", "etalstm-compress", {"format": 1}, {})
-    with pytest.raises(CheckpointError, match=r"written by an older version \(format 1\); this one reads format 4"):
+    with pytest.raises(
+        CheckpointError, match=r"written by an older version of eta-lstm \(format 1\); this one reads format 4"
+    ):
         go(settings, path, resume=True)
 
 
