@@ -24,6 +24,9 @@ class An4(Speech):
     Validation has all utterances of 9 of the training speakers, the same ones for every run. The test split is the
     published one.
 
+    Raises :class:`DataError` if the archive is missing or damaged, or a member is missing or not what it should be; the
+    message names both.
+
     Parameters
     ----------
     directory : Path
@@ -34,11 +37,6 @@ class An4(Speech):
         - ``an4/feat/folder/speaker/name.mfc``: a count, int32, then so many float32, all big-endian; 13 a frame
     stack : int
         Consecutive frames that make one step: see :class:`etalstm.data.speech.Speech`.
-
-    Raises
-    ------
-    DataError
-        If the archive is missing or damaged, or a member is missing or not what it should be; the message names both.
     """
 
     def __init__(self, directory: Path, stack: int = 1):

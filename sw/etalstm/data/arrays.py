@@ -19,10 +19,7 @@ ARRAYS = ".npz"
 def load_arrays(path: Path, *needed: str) -> dict[str, np.ndarray]:
     """Read the arrays ``x``, ``y`` and ``lengths`` of an ``.npz`` file, as far as there are such.
 
-    Raises
-    ------
-    DataError
-        If the file is none, too large, or an array in `needed` is missing.
+    Raises :class:`DataError` if the file is none, too large, or an array in `needed` is missing.
     """
     check_file(path)
     try:
@@ -43,10 +40,7 @@ def load_arrays(path: Path, *needed: str) -> dict[str, np.ndarray]:
 def read_arrays(path: Path, task: str) -> Raw:
     """Read examples; see :func:`examples_of`.
 
-    Raises
-    ------
-    DataError
-        If the file or its arrays are not what they should be.
+    Raises :class:`DataError` if the file or its arrays are not what they should be.
     """
     arrays = load_arrays(path, "x", "y")
     try:
@@ -71,6 +65,8 @@ def raw_of(path: Path, examples: list[Example], task: str) -> Raw:
 def read_inputs(path: Path, encoding: Encoding) -> list[np.ndarray]:
     """Read sequences to answer.
 
+    Raises :class:`DataError` if the file or what it holds is not what it should be.
+
     Parameters
     ----------
     path : Path
@@ -82,11 +78,6 @@ def read_inputs(path: Path, encoding: Encoding) -> list[np.ndarray]:
     -------
     list of arrays
         Tokens, int64, (T,), or vectors, float32, (T, I).
-
-    Raises
-    ------
-    DataError
-        If the file or what it holds is not what it should be.
     """
     kind = path.suffix.lower()
     if kind == ARRAYS:

@@ -22,16 +22,13 @@ class Babi(LabelledTexts):
 
     A class is a whole answer. One that no training question has belongs to the class ``<unk>``, so it counts as wrong.
 
+    Raises :class:`DataError` if the archive is missing or damaged, lacks a task, or a line is not of the published
+    form; the message names member and line.
+
     Parameters
     ----------
     directory : Path
         Holds ``babi_en_tasks_1-20_v1-2.tar.xz`` as it is published.
-
-    Raises
-    ------
-    DataError
-        If the archive is missing or damaged, lacks a task, or a line is not of the published form; the message names
-        member and line.
     """
 
     def __init__(self, directory: Path):

@@ -19,6 +19,8 @@ class Batches(DataSet):
     zero. The order is the iterable's own, so whoever shuffles and wants a resumed run to have the same bits must
     shuffle alike again.
 
+    Raises ``ValueError`` if an iterable gives its batches only once, as a generator does.
+
     Parameters
     ----------
     train, validation, test : iterables
@@ -34,11 +36,6 @@ class Batches(DataSet):
         Different tokens, where they are not the classes.
     encoding : Encoding, optional
         Kept with what is trained, for texts to be answered.
-
-    Raises
-    ------
-    ValueError
-        If an iterable gives its batches only once, as a generator does.
     """
 
     name = "batches"
@@ -73,10 +70,8 @@ class Batches(DataSet):
     def epoch(self, split, batch, steps, generator=None):
         """Take a split's batches; see :meth:`DataSet.epoch`. `generator` has no influence on their order.
 
-        Raises
-        ------
-        DataError
-            If one has other sizes, or a value that is not finite or none of the classes; the message gives its number.
+        Raises :class:`DataError` if one has other sizes, or a value that is not finite or none of the classes; the
+        message gives its number.
         """
         found = [
             item if isinstance(item, Batch) else self._filled(f"batch {n} of {split}", item, batch, steps)

@@ -19,10 +19,7 @@ NONE = "none"
 def read_buckets(text: str) -> tuple[int, ...] | str:
     """Read the bounds of buckets: ascending numbers with commas between, ``auto`` or ``none``.
 
-    Raises
-    ------
-    ValueError
-        If it is nothing of that.
+    Raises ``ValueError`` for any other text.
     """
     if text in (AUTO, NONE):
         return text
@@ -45,7 +42,6 @@ def greedy_bounds(lengths: np.ndarray, batch: int) -> tuple[int, ...]:
     ----------
     lengths : array, integers, (N,)
         Steps of each sequence, N above 0.
-    batch : int
 
     Source: H. Lin, Y. Wu, Performance Optimization of LSTM Training on GPU, "auto-generated buckets".
     """
@@ -98,7 +94,6 @@ def cut_by_bucket(
     lengths : array, integers
         Steps of the sequences, by their number.
     bounds : ascending integers
-    batch : int
 
     Yields
     ------

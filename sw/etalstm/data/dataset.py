@@ -120,6 +120,8 @@ class DataSet(ABC):
     def epoch(self, split: str, batch: int, steps: int, generator: np.random.Generator | None = None) -> list[Batch]:
         """Cut a split into batches.
 
+        Raises ``ValueError`` if there is no such split, `steps` does not suit the data, or the split fills no batch.
+
         Parameters
         ----------
         split : str
@@ -129,15 +131,13 @@ class DataSet(ABC):
         generator : numpy.random.Generator, optional
             Shuffles and drops what does not fill a batch (training). Without it the order is fixed and the last batch
             is filled with weight 0 (evaluation).
-
-        Raises
-        ------
-        ValueError
-            If there is no such split, `steps` does not suit the data, or the split fills no batch.
         """
 
     def in_buckets(self, bounds: tuple[int, ...] | str, batch: int) -> "DataSet":
         """Give the same data with batches of similar length: see :mod:`etalstm.data.buckets`.
+
+        Raises ``ValueError`` if the data set has no examples that could be put together in another way, or no training
+        sequence falls into a bucket.
 
         Parameters
         ----------
@@ -145,12 +145,6 @@ class DataSet(ABC):
             Longer sequences are cut at the last bound; with ``auto`` at :attr:`steps`. With ``none`` nothing changes.
         batch : int
             Sequences that a bucket has at least with ``auto``.
-
-        Raises
-        ------
-        ValueError
-            If the data set has no examples that could be put together in another way, or no training sequence falls
-            into a bucket.
         """
         return self if bounds == NONE else self._bucketed(bounds, batch)
 

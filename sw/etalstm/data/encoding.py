@@ -85,10 +85,7 @@ class Encoding:
     def number(self, tokens: Sequence) -> np.ndarray:
         """Give the numbers of tokens, int64, (T,).
 
-        Raises
-        ------
-        DataError
-            If one is not known, and there is no number for such.
+        Raises :class:`DataError` if one is not known, and there is no number for such.
         """
         if self.unit == BYTES:
             return np.frombuffer(bytes(tokens), np.uint8).astype(np.int64)

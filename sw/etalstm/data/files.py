@@ -29,11 +29,8 @@ def check_file(path: Path) -> None:
 def read_text(path: Path, encoding: str = "utf-8") -> str:
     """Read a text file whole; a byte order mark at its start is left out.
 
-    Raises
-    ------
-    DataError
-        If it is no regular file, too large, cannot be read or decoded, has a NUL byte, or is empty; the message names
-        it, and the place.
+    Raises :class:`DataError` if it is no regular file, too large, cannot be read or decoded, has a NUL byte, or is
+    empty; the message names it, and the place.
     """
     check_file(path)
     try:
@@ -124,15 +121,12 @@ def members_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, str]]:
 def contents_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, bytes]]:
     """Read the members of an archive (``.tar.xz``) whose names have a pattern; nothing is unpacked to the disk.
 
+    Raises :class:`DataError` if the archive is missing, damaged, or has too much in it.
+
     Yields
     ------
     name : str
     content : bytes
-
-    Raises
-    ------
-    DataError
-        If the archive is missing, damaged, or has too much in it.
     """
     _check_directory(path.parent)
     check_file(path)

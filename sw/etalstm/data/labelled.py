@@ -31,7 +31,6 @@ class LabelledTexts(Sequences):
 
     Parameters
     ----------
-    name : str
     splits : dict from a split's name to a list of Text
     labels : sequence of str
         Names of the classes.
@@ -71,15 +70,13 @@ class Trec(LabelledTexts):
 
     Words are known if the training split has them at least twice.
 
+    Raises :class:`DataError` if a file is missing or empty, or a line is not of that form; the message names file and
+    line.
+
     Parameters
     ----------
     directory : Path
         Holds ``train_5500.label`` and ``TREC_10.label``, a question a line: ``KIND:detail word word ...``, latin-1.
-
-    Raises
-    ------
-    DataError
-        If a file is missing or empty, or a line is not of that form; the message names file and line.
     """
 
     def __init__(self, directory: Path):
@@ -108,15 +105,12 @@ class Mr(LabelledTexts):
 
     The data set has no splits of its own. Words are in lower case and cut apart in the files.
 
+    Raises :class:`DataError` if a file is missing or empty, or a line has no word; the message names file and line.
+
     Parameters
     ----------
     directory : Path
         Holds ``rt-polarity.neg`` and ``rt-polarity.pos``, a sentence a line, latin-1.
-
-    Raises
-    ------
-    DataError
-        If a file is missing or empty, or a line has no word; the message names file and line.
     """
 
     def __init__(self, directory: Path):
@@ -144,16 +138,14 @@ class Mr(LabelledTexts):
 class Imdb(LabelledTexts):
     """Reviews in lower case, punctuation marks by themselves; the last T words of each, where the verdict is.
 
+    Raises :class:`DataError` if a file is missing or damaged, or a line is not of that form; the message names file and
+    line.
+
     Parameters
     ----------
     directory : Path
         Holds for each of ``train`` and ``test`` a table ``imdb_train.tsv``, or one compressed with xz
         (``imdb_train.tsv.xz``, ``imdb_train_small.tsv.xz``): ``neg`` or ``pos``, number, stars and text.
-
-    Raises
-    ------
-    DataError
-        If a file is missing or damaged, or a line is not of that form; the message names file and line.
     """
 
     def __init__(self, directory: Path):

@@ -40,10 +40,7 @@ READERS: dict[str, Callable[[Path], DataSet]] = {
 def sources(directory: Path | None) -> Iterator[DataSet]:
     """Open the data sets whose folders a directory has; without a directory the synthetic one.
 
-    Raises
-    ------
-    ValueError
-        If it has none.
+    Raises ``ValueError`` if the directory has none.
     """
     if directory is None:
         yield synthetic()
@@ -65,10 +62,7 @@ def spread(batches: list[Batch], count: int) -> list[Batch]:
 def static_buckets(text: str | None, steps: int) -> str:
     """Give bounds up to so many steps: those of a text that are below, or else three that make buckets equally wide.
 
-    Raises
-    ------
-    ValueError
-        If the text has no bounds.
+    Raises ``ValueError`` if the text has no bounds.
     """
     bounds = [-(-steps * quarter // 4) for quarter in (1, 2, 3)] if text is None else read_buckets(text)
     if isinstance(bounds, str):
@@ -80,16 +74,13 @@ def static_buckets(text: str | None, steps: int) -> str:
 class Amount:
     """How much is measured.
 
+    Raises ``ValueError`` if a number is not above 0.
+
     Members
     -------
     batches : int
     length : int, optional
         Steps of every sequence; others are left out. Not given: sequences are as long as they come, and padded.
-
-    Raises
-    ------
-    ValueError
-        If one of them is not above 0.
     """
 
     batches: int = 1
@@ -103,10 +94,7 @@ class Amount:
     def choose(self, data: DataSet, size: int, steps: int) -> list[Batch]:
         """Give batches of `size` sequences and so many steps, from the first epochs of training.
 
-        Raises
-        ------
-        ValueError
-            If fewer sequences than a batch takes have the length.
+        Raises ``ValueError`` if fewer sequences than a batch takes have the length.
         """
         generator = np.random.default_rng(0)
         chosen: list[Batch] = []
@@ -121,15 +109,12 @@ class Amount:
 def of_length(epoch: list[Batch], length: int, size: int, per_step: bool) -> list[Batch]:
     """Put together batches of `size` sequences of an epoch that have just so many steps; what fills no batch is left.
 
+    Raises ``ValueError`` if fewer than `size` sequences have the length.
+
     Parameters
     ----------
     per_step : bool
         See :class:`etalstm.data.DataSet`.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than `size`.
     """
     lengths = np.concatenate([batch.lengths for batch in epoch])
     fitting = np.flatnonzero(lengths == length)

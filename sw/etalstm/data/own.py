@@ -23,18 +23,15 @@ STREAM_STEPS = 64  # of a language's batches
 def open_own(path: Path, reading: Reading, encoding: Encoding | None = None) -> DataSet:
     """Read a user's file.
 
+    Raises :class:`DataError` if the file cannot be read, or holds what it should not; the message says the line and the
+    column.
+
     Parameters
     ----------
     path : Path
         For ``language`` a text. Else a table (``.csv``, ``.tsv``) or arrays (``.npz``).
-    reading : Reading
     encoding : Encoding, optional
         Of a network that is trained already: the whole file is then the test split.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, or holds what it should not; the message says the line and the column.
     """
     return (_language if reading.task == LANGUAGE else _examples)(path, reading, encoding)
 
@@ -122,7 +119,6 @@ class OwnText(TokenStreams):
     Parameters
     ----------
     splits : dict from a split's name to int64 tokens, (N,)
-    encoding : Encoding
     """
 
     name = OWN

@@ -28,6 +28,8 @@ class Columns:
 class Reading:
     """How a user's file is read.
 
+    Raises ``ValueError`` if the task is ``tag`` and tokens are not words: a tag belongs to a word of the table.
+
     Parameters
     ----------
     task : str
@@ -50,11 +52,6 @@ class Reading:
         Those shares.
     split_seed : int
         Of the choice which example is in which split.
-
-    Raises
-    ------
-    ValueError
-        If the task is ``tag`` and tokens are not words: a tag belongs to a word of the table.
     """
 
     task: str
@@ -139,10 +136,7 @@ class Raw:
     def learn(self, reading: Reading) -> Encoding:
         """Make the encoding of these examples, those of the training split.
 
-        Raises
-        ------
-        DataError
-            If there is one class only.
+        Raises :class:`DataError` if there is one class only.
         """
         labels = () if reading.task == REGRESS else self._labels(reading)
         if not self.texts:
@@ -159,10 +153,7 @@ class Raw:
     def examples(self, encoding: Encoding, task: str) -> list[Example]:
         """Give the examples with tokens and labels as numbers.
 
-        Raises
-        ------
-        DataError
-            If one has no token, or a class that the training has not; the message says where.
+        Raises :class:`DataError` if one has no token, or a class that the training has not; the message says where.
         """
         labels = {label: number for number, label in enumerate(encoding.labels)}
 
@@ -211,9 +202,10 @@ def _target(reading: Reading) -> Callable[[Table, Row, int], Any]:
 def _two_columns(table: Table, reading: Reading, first: int | None, known: tuple[str, ...]) -> tuple[int, int, list]:
     """Find the columns of text and label.
 
+    Raises :class:`DataError` if one of the two cannot be told.
+
     Parameters
     ----------
-    table, reading
     first : int, optional
         Column of the text, where it has been found already.
     known : tuple of str
@@ -224,11 +216,6 @@ def _two_columns(table: Table, reading: Reading, first: int | None, known: tuple
     text, label : int
     notes : list of str
         What was guessed.
-
-    Raises
-    ------
-    DataError
-        If one of the two cannot be told.
 
     In a table of two columns, the column that has no known name is whichever of the two the other is not. If both have
     none, the label is the one with fewer different values.

@@ -38,9 +38,10 @@ class Example:
 class Sequences(DataSet):
     """Examples in memory. Batches for training hold sequences of similar length, so that few steps are padding.
 
+    Raises :class:`DataError` if there is no example.
+
     Parameters
     ----------
-    name : str
     task : str
         ``classify``, ``regress`` or ``tag``.
     splits : dict from a split's name to a list of Example
@@ -48,18 +49,12 @@ class Sequences(DataSet):
         Classes or tags, or numbers of a target.
     tokens : int
         Different tokens; 0 where inputs are vectors.
-    encoding : Encoding, optional
     steps : int, optional
         Steps T unless the user chooses others; those of the longest sequence, at most ``MOST_STEPS``, if not given.
     masked : bool, optional
         Whether lengths are unequal, where that is known before.
     keep_end : bool
         Of a sequence that is longer than a batch the last steps are used, else the first.
-
-    Raises
-    ------
-    DataError
-        If there is no example.
     """
 
     def __init__(
@@ -181,6 +176,9 @@ def hold_out(items: Sequence, share: float, seed: int = 0) -> tuple[list, list]:
 def examples_of(x: Items, y: Items, lengths: Items | None, task: str) -> list[Example]:
     """Give the examples of arrays.
 
+    Raises :class:`DataError` if arrays are of other shapes or kinds, or a number is not finite; the message gives the
+    sequence.
+
     Parameters
     ----------
     x : array, (N, T, I) numbers or (N, T) integers (tokens); or a list of N arrays (T, I) or (T,)
@@ -188,12 +186,6 @@ def examples_of(x: Items, y: Items, lengths: Items | None, task: str) -> list[Ex
         Integers, (N,) (``classify``) or (N, T) (``tag``), or numbers, (N,) or (N, C) (``regress``).
     lengths : N integers, optional
         Steps of each sequence; all if not given.
-    task : str
-
-    Raises
-    ------
-    DataError
-        If they are of other shapes or kinds, or a number is not finite; the message gives the sequence.
     """
     steps = lengths_of(x, lengths)
     if isinstance(y, np.ndarray) and not y.ndim:
@@ -216,15 +208,12 @@ def examples_of(x: Items, y: Items, lengths: Items | None, task: str) -> list[Ex
 def lengths_of(x: Items, lengths: Items | None) -> list[int]:
     """Give the steps of each sequence.
 
+    Raises :class:`DataError` if `x` is no list of sequences, or an empty one, or a length is no integer or not 1 to the
+    steps there are; the message gives the sequence.
+
     Parameters
     ----------
     x, lengths : see :func:`examples_of`
-
-    Raises
-    ------
-    DataError
-        If `x` is no list of sequences, or an empty one, or a length is no integer or not 1 to the steps there are; the
-        message gives the sequence.
     """
     if isinstance(x, np.ndarray) and x.ndim < (1 if x.dtype == object else 2):
         raise DataError(f"x must be sequences of steps, got an array of shape {x.shape}")

@@ -23,10 +23,7 @@ CLASSES = 1 + len(CHARACTERS)
 def labels_of(text: str) -> np.ndarray:
     """Give the labels of a text: int64, (L,).
 
-    Raises
-    ------
-    ValueError
-        If a character is not one of ``CHARACTERS``; the message names it.
+    Raises ``ValueError`` if a character is not one of ``CHARACTERS``; the message names it.
     """
     unknown = next((character for character in text if character not in CHARACTERS), None)
     if unknown is not None:
@@ -93,6 +90,8 @@ class SpeechBatch:
 class Speech:
     """Utterances in memory. Each coefficient is normalised by its mean and deviation in the training split.
 
+    Raises :class:`DataError` if an utterance has fewer steps than CTC needs for its labels.
+
     Parameters
     ----------
     splits : dict from a split's name to a list of Utterance
@@ -109,11 +108,6 @@ class Speech:
         Of a mean training utterance, rounded up.
     fingerprint : int
         Tells data apart, whatever the stack.
-
-    Raises
-    ------
-    DataError
-        If an utterance has fewer steps than CTC needs for its labels.
     """
 
     def __init__(self, splits: dict[str, list[Utterance]], stack: int = 1):
@@ -145,10 +139,7 @@ class Speech:
 
         Utterances that do not fill a batch are left out, others each time.
 
-        Raises
-        ------
-        ValueError
-            If there are fewer utterances than a batch has.
+        Raises ``ValueError`` if there are fewer utterances than a batch has.
         """
         utterances = self._splits["train"]
         if batch > len(utterances):

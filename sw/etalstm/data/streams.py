@@ -60,10 +60,7 @@ class TokenStreams(DataSet):
     def first(self, tokens: dict[str, int | None]) -> Self:
         """Give the same text, cut: the first so many tokens of the splits that are named, all where None is said.
 
-        Raises
-        ------
-        ValueError
-            If there is no such split, or a number is not above 0.
+        Raises ``ValueError`` if there is no such split, or a number is not above 0.
         """
         other = copy(self)
         other._tokens = dict(self._tokens)
@@ -108,15 +105,12 @@ class Pydoc(TokenStreams):
 class Ptb(TokenStreams):
     """The Penn Treebank as Mikolov prepared it: one sentence a line, each followed by ``<eos>``; 10,000 words.
 
+    Raises :class:`DataError` if a file is missing, empty or no UTF-8, or has a word that the training text has not.
+
     Parameters
     ----------
     directory : Path
         Holds ``ptb.train.txt``, ``ptb.valid.txt`` and ``ptb.test.txt``.
-
-    Raises
-    ------
-    DataError
-        If a file is missing, empty or no UTF-8, or has a word that the training text has not.
     """
 
     name = "ptb"
@@ -144,14 +138,11 @@ class Ptb(TokenStreams):
 def sentence_lengths(directory: Path) -> list[int]:
     """Count the words of each sentence of the training text, ``<eos>`` included.
 
+    Raises :class:`DataError` if the file is missing, empty or no UTF-8.
+
     Parameters
     ----------
     directory : Path
         Holds ``ptb.train.txt``.
-
-    Raises
-    ------
-    DataError
-        If the file is missing, empty or no UTF-8.
     """
     return [len(line.split()) + 1 for line in read_lines(directory, PTB_FILES["train"], "utf-8")]

@@ -29,6 +29,8 @@ class Row:
 class Table:
     """A file of rows.
 
+    Raises :class:`DataError` if it cannot be read, rows have unequal numbers of fields, or two columns have one name.
+
     Parameters
     ----------
     path : Path
@@ -37,11 +39,6 @@ class Table:
         Columns that the user names. If one of them, or a well-known name, is in the first line, then that line has the
         names of the columns. Otherwise the columns are called 1, 2, 3, and so on. A name of digits does not count: it
         may be a number of the first row.
-
-    Raises
-    ------
-    DataError
-        If it cannot be read, rows have unequal numbers of fields, or two columns have one name.
 
     Members
     -------
@@ -87,10 +84,7 @@ class Table:
     def find(self, name: str | None, known: tuple[str, ...]) -> int | None:
         """Give the number of a column that is named, or has one of the well-known names, or None.
 
-        Raises
-        ------
-        DataError
-            If there is no column of the name that is given.
+        Raises :class:`DataError` if there is no column of the name that is given.
         """
         if name is not None:
             return self._named(name)
@@ -132,10 +126,7 @@ class Table:
     def columns_of_vector(self, names: tuple[str, ...], others: set[int | None]) -> list[int]:
         """Give the numbers of the columns of these names, in this order; without names all that are not in `others`.
 
-        Raises
-        ------
-        DataError
-            If there is no column of one of the names.
+        Raises :class:`DataError` if there is no column of one of the names.
         """
         return [self._named(name) for name in names] or [n for n in range(len(self.columns)) if n not in others]
 

@@ -26,15 +26,13 @@ class Trajectories(Sequences):
     An input is a position seen from the last known one, and how far it is from the position before: 4 numbers in
     metres. The answer is the 12 positions that follow, seen from the last known one: x and y of each.
 
+    Raises :class:`DataError` if a file is missing or empty, or a line has not four numbers; the message names file and
+    line.
+
     Parameters
     ----------
     directory : Path
         Holds a file for each recording, ``biwi_eth.txt`` and so on: frame, pedestrian, x, y, with tabs between.
-
-    Raises
-    ------
-    DataError
-        If a file is missing or empty, or a line has not four numbers; the message names file and line.
     """
 
     def __init__(self, directory: Path):

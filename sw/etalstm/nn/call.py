@@ -160,15 +160,12 @@ class LayerStep:
 class Packing:
     """Where the steps of a packed batch lie in a padded one.
 
+    Raises ``ValueError`` if the numbers are not above 0 and descending.
+
     Parameters
     ----------
     batch_sizes : array, int64, (T,)
         Sequences of each step, of a ``PackedSequence``: the longest sequence first.
-
-    Raises
-    ------
-    ValueError
-        If they are not above 0 and descending.
 
     Members
     -------

@@ -169,10 +169,7 @@ class Float64Engine(Engine):
     def forward(self, call):
         """Give y, h and c.
 
-        Raises
-        ------
-        ValueError
-            If the layer is no LSTM.
+        Raises ``ValueError`` if the layer is no LSTM.
         """
         if call.cell != LSTM.name:
             raise ValueError(f"engine {FLOAT64} computes cell {LSTM.name} only, got cell {call.cell}")
@@ -250,10 +247,7 @@ def _engine_of_device(device: Device) -> Engine:
 def find_engine(key: str) -> Engine:
     """Give the engine with a key.
 
-    Raises
-    ------
-    ValueError
-        If the key is that of an open device, and no module in this process uses the device.
+    Raises ``ValueError`` if the key is that of an open device, and no module in this process uses the device.
     """
     if key in _OPEN:
         return _OPEN[key]

@@ -67,7 +67,6 @@ def explain(module: nn.Module, *inputs: Tensor | tuple[int, ...], **named) -> Ex
 
     Parameters
     ----------
-    module : nn.Module
     inputs : Tensors, anything else that the model takes, or shapes
         In the place of a tuple of integers comes a tensor of that shape, of normal random numbers, on the device of the
         model's first parameter.

@@ -51,17 +51,15 @@ TENSORS = {False: 2, True: 4}  # of a layer and direction, without and with bias
 class Settings:
     """How an engine runs a network.
 
+    Raises ``ValueError`` if there is a `delta_threshold` although a layer keeps δ whole, or it is negative or not
+    finite.
+
     Members
     -------
     engine : Engine
     execution : Execution       how the network is computed
     delta_threshold : float     of gradients of the gates' sums, in the backward pass's products
     texts : tuple of str        of each layer's execution, or one for all: made here, as compilers cannot trace it
-
-    Raises
-    ------
-    ValueError
-        If there is a `delta_threshold` although a layer keeps δ whole, or it is negative or not finite.
     """
 
     engine: Engine
@@ -104,12 +102,7 @@ class Settings:
 
 
 class OnEngine(InPlaceOfStock):
-    """While active, ``torch._VF.lstm`` runs on an engine.
-
-    Parameters
-    ----------
-    settings : Settings
-    """
+    """While active, ``torch._VF.lstm`` runs on an engine."""
 
     def __init__(self, settings: Settings):
         super().__init__(partial(run_padded, settings), partial(run_packed, settings))
@@ -218,19 +211,13 @@ def accelerate(
 
     A backward pass may follow outside; it goes to the engine that ran the forward pass.
 
+    Raises ``ValueError`` or ``TypeError`` if there is no such engine or storage, or a threshold is negative or not
+    finite. Inside the statement, an LSTM raises ``ValueError`` if `storage` has policies, or `input_threshold` entries,
+    for another number of layers.
+
     Parameters
     ----------
     engine, storage, theta, slices, input_threshold, refresh, delta_threshold : see :class:`etalstm.nn.LSTM`
-
-    Returns
-    -------
-    context manager
-
-    Raises
-    ------
-    ValueError, TypeError
-        If there is no such engine or storage, or a threshold is negative or not finite. Inside the statement, an LSTM
-        raises ``ValueError`` if `storage` has policies, or `input_threshold` entries, for another number of layers.
     """
     choices: dict[str, Any] = {"storage": storage, "theta": theta, "slices": slices}
     choices |= {"input_threshold": input_threshold, "refresh": refresh}

@@ -25,6 +25,8 @@ class HLSTM(nn.Module):
     Inputs, states and results are those of ``torch.nn.LSTM``. Engines give the same bits. There are no gradients of
     gradients.
 
+    Raises ``ValueError`` or ``TypeError`` if a size, a probability, an engine or a storage is wrong.
+
     Parameters
     ----------
     input_size, hidden_size, num_layers, batch_first, dropout, device, dtype
@@ -38,11 +40,6 @@ class HLSTM(nn.Module):
         Of the hidden layers of i, f, g, o in layer k.
     weight_gates_l[k], bias_gates_l[k] : Parameter, (4H, H), (4H,)
         Of the gates i, f, g, o, each with its own hidden layer.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a size, a probability, an engine or a storage is wrong.
     """
 
     def __init__(
@@ -98,6 +95,8 @@ class HLSTM(nn.Module):
     def forward(self, input: Tensor | PackedSequence, hx: tuple[Tensor, Tensor] | None = None):
         """Run the layers.
 
+        Raises ``ValueError`` if a tensor has another shape or dtype.
+
         Parameters
         ----------
         input : Tensor (T, B, I), with `batch_first` (B, T, I), or PackedSequence
@@ -108,11 +107,6 @@ class HLSTM(nn.Module):
         -------
         output, (h, c)
             Those of the last layer, packed as the input is; and of all layers, (L, B, H).
-
-        Raises
-        ------
-        ValueError
-            If a tensor has another shape or dtype.
         """
         if isinstance(input, PackedSequence):
             return self._run_packed(input, hx)

@@ -56,7 +56,6 @@ def read_onnx(path: Path | str, **options) -> LSTM:
 
     Parameters
     ----------
-    path : Path
     **options
         Further arguments of :class:`etalstm.nn.LSTM`: ``batch_first``, ``dropout``, ``engine``, ``storage`` and so on.
 

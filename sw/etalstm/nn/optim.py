@@ -35,17 +35,13 @@ class SGD(torch.optim.SGD):
     Two kinds of layers take the step of ``torch.optim.SGD`` instead: a layer whose two biases have different gradients,
     as with a penalty on one of them; and a layer that shares a parameter with another layer.
 
+    Raises ``ValueError`` if a number is outside its range, or a group sets ``dampening``, ``nesterov``, ``maximize`` or
+    ``differentiable``.
+
     Parameters
     ----------
     params : iterable
         Parameters or groups of them, as for every optimizer of PyTorch.
-    lr, momentum, weight_decay : float
-
-    Raises
-    ------
-    ValueError
-        If a number is outside its range, or a group sets ``dampening``, ``nesterov``, ``maximize`` or
-        ``differentiable``.
     """
 
     def __init__(self, params, lr: float = 1e-3, momentum: float = 0.0, weight_decay: float = 0.0):

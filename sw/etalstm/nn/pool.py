@@ -37,7 +37,6 @@ class LayerSession:
 
     Parameters
     ----------
-    session : Session
     device : str
         Its name.
     """
@@ -186,12 +185,7 @@ def _copied(old: np.ndarray | None, new: np.ndarray | None) -> np.ndarray | None
 
 
 class SessionPool:
-    """The sessions of a device.
-
-    Parameters
-    ----------
-    device : Device
-    """
+    """The sessions of a device."""
 
     def __init__(self, device: Device):
         self._device = device
@@ -217,10 +211,7 @@ class SessionPool:
     def session_for(self, call: Call) -> LayerSession:
         """Give a session to run `call` in, one with its weights if there is one.
 
-        Raises
-        ------
-        DeviceError
-            If the layer does not fit the device, even alone.
+        Raises :class:`DeviceError` if the layer does not fit the device, even alone.
         """
         shape = _shape_of(call)
         return self._idle_session(call, shape) or self._created(shape)

@@ -117,7 +117,6 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
     mode : str
         ``on``: always again. ``off``: the maps are kept. ``auto``: again where ``cost.pays`` on the device of the first
         input; without a cost, kept.
-    cost : Cost, optional
 
     Raises
     ------

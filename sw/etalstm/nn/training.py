@@ -24,20 +24,16 @@ def state_of(module: nn.Module, optimizer: torch.optim.Adam, steps: int) -> dict
 def load_module(path: Path, arrays: Mapping[str, np.ndarray], module: nn.Module, beginning: str = MODULE) -> None:
     """Load parameters and buffers.
 
+    Raises :class:`CheckpointError` if an array is missing, or has another shape; nothing has changed then.
+
     Parameters
     ----------
     path : Path
         Of the checkpoint, for the message.
     arrays : mapping from name to array
         As :func:`state_of` gives them; there may be others.
-    module : nn.Module
     beginning : str
         Of the arrays' names.
-
-    Raises
-    ------
-    CheckpointError
-        If an array is missing, or has another shape; nothing has changed then.
     """
     _load(path, arrays, beginning, module.state_dict())
 
@@ -82,9 +78,10 @@ def iterate(
 ) -> tuple[float, float]:  # fmt: skip
     """Take a step of the optimizer; dropout draws from the seed and the iteration's number, and from nothing else.
 
+    Raises :class:`DivergedError` if one of them is not finite; no parameter has changed then.
+
     Parameters
     ----------
-    module : nn.Module
     optimizer : Optimizer
         With one group of parameters.
     loss_of : callable
@@ -93,7 +90,6 @@ def iterate(
         The learning rate.
     clip : float
         Largest norm of the gradient; a larger one is scaled down to it.
-    seed : int
     number : int
         Of the iteration, from 0.
 
@@ -101,11 +97,6 @@ def iterate(
     -------
     tuple of float
         The loss, and the norm of the gradient before it was clipped.
-
-    Raises
-    ------
-    DivergedError
-        If one of them is not finite; no parameter has changed then.
     """
     optimizer.param_groups[0]["lr"] = rate
     module.train()

@@ -79,7 +79,6 @@ class Chooser:
 
     Parameters
     ----------
-    layers : int
     storage : str
         One of ``CHOOSING``.
 

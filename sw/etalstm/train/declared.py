@@ -247,10 +247,8 @@ class RunSettings:
     def load(cls, path: Path) -> Self:
         """Read a run's settings.
 
-        Raises
-        ------
-        RunError
-            If there is no such file, or a setting is missing, unknown, of another type, or cannot be.
+        Raises :class:`RunError` if there is no such file, or a setting is missing, unknown, of another type, or cannot
+        be.
         """
         file = open_settings(path, f"; is it the folder of {cls.COMMAND}?")
         try:

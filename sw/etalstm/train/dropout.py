@@ -37,7 +37,6 @@ class LayeredSession(BothPasses[LayeredGradients]):
 
     Parameters
     ----------
-    device : Device
     shape : TrainingShape
         Of all layers.
     share : float

@@ -73,7 +73,6 @@ def evaluate(
 
     Parameters
     ----------
-    session, model
     batches : iterable of Batch
     data : DataSet
         That they are of. If it is stateful, each batch goes on from the states that the one before left.

@@ -130,10 +130,7 @@ class RunFolder:
     def read_settings(self) -> Settings:
         """Read the settings.
 
-        Raises
-        ------
-        RunError
-            If the folder holds no run, or its settings are not what they should be.
+        Raises :class:`RunError` if the folder holds no run, or its settings are not what they should be.
         """
         if not self.settings.is_file():
             raise RunError(f"{self.path} must be the folder of a run of eta-lstm train, but holds no {SETTINGS}")

@@ -28,10 +28,7 @@ _SIGNAL = re.compile(r"EXIT STRING: (.+?) \(signal \d+\)")
 def find_mpiexec() -> str:
     """Give the path of mpiexec: the one beside this Python, which mpi4py belongs to, or else the system's.
 
-    Raises
-    ------
-    DeviceError
-        If there is none.
+    Raises :class:`DeviceError` if there is none.
     """
     beside = Path(sys.executable).with_name("mpiexec")
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
@@ -94,7 +91,6 @@ class Launch:
 
     Parameters
     ----------
-    ranks : int
     command : sequence of str
         Arguments of ``eta-lstm``.
     hostfile : Path, optional

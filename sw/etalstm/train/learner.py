@@ -46,18 +46,12 @@ def choose_sharing(settings: Settings, data: DataSet, device: Device, shape: Tra
 
     ``auto`` asks the device, with the batches of an epoch of training.
 
+    Raises ``ValueError`` if a number of tokens is wanted and inputs are vectors.
+
     Parameters
     ----------
-    settings : Settings
-    data : DataSet
-    device : Device
     shape : TrainingShape
         Of the run, without `shared_tokens`.
-
-    Raises
-    ------
-    ValueError
-        If a number of tokens is wanted and inputs are vectors.
     """
     wanted = settings.shared_tokens
     if wanted == OFF:
@@ -91,8 +85,6 @@ class Learner:
 
     Parameters
     ----------
-    settings : Settings
-    data : DataSet
     device : Device
         Open; stays open.
     checkpoint : Checkpoint, optional
@@ -219,10 +211,7 @@ class Learner:
     def iterate(self, batch: Batch, rate: float) -> dict:
         """Train on one batch with a learning rate; give the entry of the log, without the epoch.
 
-        Raises
-        ------
-        DivergedError
-            If loss or gradient are not finite; the weights are those before the update.
+        Raises :class:`DivergedError` if loss or gradient are not finite; the weights are those before the update.
         """
         started, settings = time.perf_counter(), self.settings
         skipped, compensation = None, 1.0

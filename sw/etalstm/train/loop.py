@@ -68,7 +68,6 @@ class Trainer:
 
     Parameters
     ----------
-    settings : Settings
     device : Device
         Open; stays open.
     out : Path or RunFolder

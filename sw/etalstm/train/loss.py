@@ -61,7 +61,6 @@ def untrained_loss(data: DataSet, batch: int, steps: int) -> float:
 
     Parameters
     ----------
-    data : DataSet
     batch, steps : int
         Sizes of the batches into which the training split is cut.
     """

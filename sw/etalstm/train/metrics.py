@@ -71,17 +71,13 @@ def forward_arithmetic(means: dict[str, float]) -> float:
 class MetricsLog:
     """Writes ``metrics.jsonl``. Usable as a context manager that closes it.
 
+    Raises :class:`RunError` if a line is not what a run writes; the last one may have been cut by a crash.
+
     Parameters
     ----------
-    path : Path
     resumed_at : Place, optional
         Keep the lines of what was done until then and go on after them: what an interrupted run logged after its last
         checkpoint happens again. Without it the log starts empty.
-
-    Raises
-    ------
-    RunError
-        If a line is not what a run writes; the last one may have been cut by a crash.
     """
 
     def __init__(self, path: Path, resumed_at: Place | None = None):
@@ -125,11 +121,8 @@ class MetricsLog:
 def read_log(path: Path) -> list[dict]:
     """Read the entries of a log, [] if there is no such file.
 
-    Raises
-    ------
-    RunError
-        If a line but the last is no object, or one lacks a key that its kind has, or a loss or a score is no number;
-        the message names file and line.
+    Raises :class:`RunError` if a line but the last is no object, or one lacks a key that its kind has, or a loss or a
+    score is no number; the message names file and line.
     """
     if not path.exists():
         return []
@@ -191,6 +184,8 @@ def smoothed(values: Sequence[float], weight: float) -> list[float]:
 def draw_runs(runs: Sequence[tuple[str, list[dict]]], path: Path, smoothing: float) -> None:
     """Draw loss and scores by iteration: training as a line, validation as points, the test as a star.
 
+    Raises :class:`RunError` if matplotlib is not installed, or knows no such format.
+
     Parameters
     ----------
     runs : sequence of (name, entries of the log)
@@ -198,11 +193,6 @@ def draw_runs(runs: Sequence[tuple[str, list[dict]]], path: Path, smoothing: flo
         Its ending says the format.
     smoothing : float
         See :func:`smoothed`.
-
-    Raises
-    ------
-    RunError
-        If matplotlib is not installed, or knows no such format.
     """
     names = panels_of(runs)
     figure, (panels,) = pyplot().subplots(

@@ -92,7 +92,6 @@ class HostModel:
 
         Parameters
         ----------
-        batch : Batch
         y : array, float32, (T, B, H)
         whole : float, optional
             The weights of a larger batch, of which this one is a slice.
@@ -127,8 +126,6 @@ class OutputPass:
 
     Parameters
     ----------
-    model : HostModel
-    batch : Batch
     slices : int
         S, see :mod:`etalstm.network.slices`.
     iteration : int
@@ -145,10 +142,7 @@ class OutputPass:
     def run(self, number: int, y: np.ndarray) -> np.ndarray:
         """Give the gradient of y, float32, (T, b, H), for a slice of b sequences.
 
-        Raises
-        ------
-        DivergedError
-            If the loss of the slice is not finite.
+        Raises :class:`DivergedError` if the loss of the slice is not finite.
         """
         part = self._parts[number]
         loss, gradient, rows = self._model.compare(part, y, self._whole, number)

@@ -30,12 +30,6 @@ Layers = list[LayerParameters]
 class Optimizer(ABC):
     """Updates the parameters on the device and on the host, and has what it remembers of their gradients.
 
-    Parameters
-    ----------
-    settings : Settings
-    model : HostModel
-    network : NetworkShape
-
     Members
     -------
     kinds : tuple of str
@@ -55,6 +49,8 @@ class Optimizer(ABC):
     def update(self, session: AnySession, back: AnyGradients, rate: float, compensation: float, number: int) -> None:
         """Change all parameters by the last backward pass.
 
+        Raises :class:`DivergedError` if a gradient is not finite; all parameters stay as they were.
+
         Parameters
         ----------
         session : Session or LayeredSession
@@ -66,11 +62,6 @@ class Optimizer(ABC):
             What the LSTM's gradient is multiplied by, for the cells that were skipped.
         number : int
             Of the update, from 1.
-
-        Raises
-        ------
-        DivergedError
-            If a gradient is not finite; all parameters stay as they were.
         """
         gradients = [self.model.gradients[name].reshape(-1) for name in self.model.parameters]
         scale = clip_scale(gradient_norm([], gradients), self.settings.clip)

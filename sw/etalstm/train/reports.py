@@ -229,7 +229,6 @@ def open_service(service: str, name: str, settings: Settings) -> WandbReport | M
         A key of :data:`SERVICES`.
     name : str
         What the service calls the run.
-    settings : Settings
 
     Raises
     ------

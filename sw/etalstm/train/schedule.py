@@ -62,7 +62,6 @@ class Schedule:
 
     Parameters
     ----------
-    settings : Settings
     iterations : int
         Of the whole run.
 

@@ -80,10 +80,7 @@ class Sealed(Generic[Described]):
     def write(self, path: Path) -> None:
         """Write the file. At any moment it is the old one or the new one, whole.
 
-        Raises
-        ------
-        OSError
-            If it cannot be written; the old one is untouched and the temporary file removed.
+        Raises ``OSError`` if it cannot be written; the old one is untouched and the temporary file removed.
         """
         write_sealed(path, self.KEY, {**self.description.model_dump(), "format": self.FORMAT}, self.tensors)
 

@@ -221,10 +221,8 @@ class Settings(DataSettings):
     def read(cls, path: Path) -> dict:
         """Read the settings that a TOML file names, whichever they are.
 
-        Raises
-        ------
-        RunError
-            If it is no such file, or a setting is unknown or of another type; the message names line and setting.
+        Raises :class:`RunError` if it is no such file, or a setting is unknown or of another type; the message names
+        line and setting.
         """
         return check_fields(cls, (file := open_settings(path)).table, file, RunError)
 

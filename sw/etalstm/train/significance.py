@@ -90,10 +90,7 @@ class Skipping:
 def read_parts(text: str) -> tuple[str, ...]:
     """Read the names of parts of MS2, with commas between; none in an empty text.
 
-    Raises
-    ------
-    ValueError
-        If there is no such part.
+    Raises ``ValueError`` if there is no such part.
     """
     names = tuple(text.split(",")) if text else ()
     for name in names:
@@ -122,8 +119,6 @@ class Significance:
 
     Parameters
     ----------
-    layers, steps : int
-    skipping : Skipping
     per_step : bool
         A loss at every step, or at each sequence's last.
     untrained : float
@@ -168,7 +163,6 @@ class Significance:
 
         Parameters
         ----------
-        iteration : int
         lengths : array, integers, (B,)
         steps : int
             Steps T of the batch, at most those of the profile.

@@ -76,19 +76,14 @@ def check_run(path: Path, learner: Learner, saved: Checkpoint, other: Collection
 def restore(path: Path, learner: Learner, saved: Checkpoint, other: Collection[str] = ()) -> None:
     """Bring a learner to where a checkpoint was written.
 
+    Raises :class:`CheckpointError` if the checkpoint is of another run.
+
     Parameters
     ----------
     path : Path
         Of the checkpoint, for messages.
-    learner : Learner
-    saved : Checkpoint
     other : collection of str
         Fields of its origin in which it may differ: its network is then measured in another way, no run goes on.
-
-    Raises
-    ------
-    CheckpointError
-        If the checkpoint is of another run.
     """
     check_run(path, learner, saved, other)
     tensors, position, network = saved.tensors, saved.description.position, learner.network
@@ -120,20 +115,12 @@ def open_learner(
 
     Parameters
     ----------
-    settings : Settings
-    data : DataSet
-    device : Device
     path : Path, optional
         Of the checkpoint.
     other : collection of str
         See :func:`restore`.
     steps : int, optional
         Steps of the learner, if the checkpoint's run has more.
-
-    Returns
-    -------
-    Learner
-    Checkpoint, or None
     """
     if path is None:
         return Learner(settings, data, device), None

@@ -67,20 +67,16 @@ LAST, BEST = CHECKPOINTS = ("last", "best")
 class TrainedModel:
     """A network as a run has left it. Usable as a context manager that closes its device.
 
+    Raises :class:`CheckpointError` if the checkpoint is damaged, or its sizes or its encoding are not the run's.
+
     Parameters
     ----------
     path : Path
         Of the checkpoint.
     settings : Settings
         Of the run.
-    encoding : Encoding
     device : Device
         Open; closed by :meth:`close`.
-
-    Raises
-    ------
-    CheckpointError
-        If the checkpoint is damaged, or its sizes or its encoding are not the run's.
 
     Members
     -------
@@ -125,18 +121,15 @@ class TrainedModel:
     ) -> dict[str, float]:
         """Give the loss on a split, and the score of the task: accuracy, perplexity or rmse.
 
+        Raises ``ValueError`` if the data are not what the network was trained for, there is no such split, or a size is
+        not above 0.
+
         Parameters
         ----------
-        data : DataSet
         split : str
             One of :data:`etalstm.data.SPLITS`.
         batch, steps : int, optional
             Those of the run if not given; its length buckets are used where there are no steps.
-
-        Raises
-        ------
-        ValueError
-            If the data are not what the network was trained for, there is no such split, or a size is not above 0.
         """
         identity = self.identity
         found: dict[str, str | int] = {
@@ -170,6 +163,9 @@ class TrainedModel:
     def predict(self, inputs: Sequence) -> list:
         """Answer sequences.
 
+        Raises :class:`DataError` if one is empty, of another size, or has a token that is not known; the message gives
+        its number.
+
         Parameters
         ----------
         inputs : list of str, or of arrays
@@ -180,11 +176,6 @@ class TrainedModel:
         list
             For each sequence its class (``classify``), its classes step by step (``tag``), its numbers, float32, (C,)
             (``regress``), or the most probable next token's text (``language``).
-
-        Raises
-        ------
-        DataError
-            If one is empty, of another size, or has a token that is not known; the message gives its number.
         """
         arrays = [self._array(number, entry) for number, entry in enumerate(inputs)]
         answers = []
@@ -246,7 +237,6 @@ class TrainedModel:
             Tokens to add.
         temperature : float
             Divides the logits before a token is drawn; 0 takes the most probable one.
-        seed : int
 
         Returns
         -------
