@@ -11,7 +11,7 @@ from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
-from etalstm.plan.memory.segments import divide
+from etalstm.plan.memory.stored import divide
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import preset
 

@@ -15,7 +15,7 @@ from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.slices import Parts
 from etalstm.network.storage import Storage
-from etalstm.plan.memory.segments import divide
+from etalstm.plan.memory.stored import divide
 from etalstm.plan.plan import Plan
 from etalstm.train.folder import CHECKPOINT
 from etalstm.train.loop import Trainer

@@ -11,7 +11,7 @@ from etalstm.errors import PlanError, StreamError
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
-from etalstm.plan.memory.segments import Piece, cut, divide, everything
+from etalstm.plan.memory.stored import Piece, cut, divide, everything
 from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training

@@ -14,7 +14,7 @@ from etalstm.errors import StreamError
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
-from etalstm.plan.memory.segments import divide
+from etalstm.plan.memory.stored import divide
 from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import with_changes

@@ -12,7 +12,7 @@ from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import LayerStorage, Storage
 from etalstm.network.update_rule import UpdateRule
-from etalstm.plan.passes.needed import needed_scale
+from etalstm.plan.passes.weights import needed_scale
 from etalstm.plan.plan import Plan
 from etalstm_hw import contract
 from etalstm_hw.config import PRESETS

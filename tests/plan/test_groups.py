@@ -13,9 +13,8 @@ from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.slices import Parts
 from etalstm.network.storage import Storage
-from etalstm.plan.choose.fit import plan_best_slices, plan_whole
-from etalstm.plan.memory.groups import group_counts, step_cycles
-from etalstm.plan.memory.segments import divide
+from etalstm.plan.choose.fit import group_counts, plan_best_slices, plan_whole, step_cycles
+from etalstm.plan.memory.stored import divide
 from etalstm.plan.plan import Plan
 from etalstm.plan.program.walk import walk
 from etalstm_hw.config import preset

@@ -9,7 +9,7 @@ import pytest
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.device.shape import TrainingShape
 from etalstm.network.shape import NetworkShape, initial_parameters
-from etalstm.plan.memory.placement import find, place
+from etalstm.plan.memory.memory_map import find, place
 from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training

@@ -14,7 +14,7 @@ from etalstm.network.architecture import ARCHITECTURES
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
-from etalstm.plan.passes.needed import needed_scale
+from etalstm.plan.passes.weights import needed_scale
 from etalstm.plan.plan import Plan
 from etalstm.plan.program.walk import walk
 from etalstm_hw import contract

@@ -12,7 +12,7 @@ from etalstm.model.operands import Densities
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
-from etalstm.plan.memory.segments import divide
+from etalstm.plan.memory.stored import divide
 from etalstm.plan.memory.tiling import Span
 from etalstm.plan.plan import Plan
 from etalstm.plan.program.walk import walk

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from etalstm.device.machine.session import HardwareSession
 from etalstm.errors import PlanError
-from etalstm.plan.memory.placement import Placement
+from etalstm.plan.memory.memory_map import Placement
 from etalstm.plan.plan import Plan
 
 

@@ -37,7 +37,7 @@ from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
 from etalstm.network.storage import DENSE, POLICIES
 from etalstm.plan.choose.fit import alternatives, plan_at_density, runner_up
-from etalstm.plan.memory.placement import Placement
+from etalstm.plan.memory.memory_map import Placement
 from etalstm.plan.plan import Plan
 from etalstm.plan.program.walk import disassemble as lines_of
 from etalstm_hw.config import Config

@@ -14,7 +14,7 @@ from etalstm.model.boards import (
 )
 from etalstm.network.pipeline_grid import Grid, best_micro_batches, grid_of
 from etalstm.network.shape import NetworkShape
-from etalstm.plan.memory.groups import layer_cycles
+from etalstm.plan.choose.fit import layer_cycles
 from etalstm_hw.config import Config
 
 Size = tuple[NetworkShape, int, int]

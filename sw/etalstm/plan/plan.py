@@ -11,17 +11,15 @@ from etalstm.network.cells.cell import Cell
 from etalstm.network.execution import Execution
 from etalstm.network.shape import WORD_BYTES, NetworkShape
 from etalstm.network.slices import Parts
-from etalstm.plan.memory.groups import machine_of_group
+from etalstm.plan.memory.allocation import machine_of_group
+from etalstm.plan.memory.memory_map import Placement, place, region_bytes
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.placement import Placement, place, region_bytes
-from etalstm.plan.memory.segments import Segment, up_to
-from etalstm.plan.memory.stored import whole
+from etalstm.plan.memory.stored import Segment, up_to, whole
 from etalstm.plan.passes.accumulate import AccumulateLayer, Accumulation, TotalLayer
 from etalstm.plan.passes.backward import BackwardLayer
 from etalstm.plan.passes.forward import ForwardLayer
 from etalstm.plan.passes.gradient import GradientLayer
-from etalstm.plan.passes.spread import SharedUpdate
-from etalstm.plan.passes.update import UpdateLayer
+from etalstm.plan.passes.update import SharedUpdate, UpdateLayer
 from etalstm.plan.passes.vectors import NO_STEPS, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm.plan.program.program import Program
@@ -56,7 +54,7 @@ class Plan:
     parts : int
         Parts of a larger batch that are worked on one after the other, of which this is one.
     groups : int
-        Groups of channels that work on equal parts of the batch at once, see :mod:`etalstm.plan.memory.groups`.
+        Groups of channels that work on equal parts of the batch at once, see :mod:`etalstm.plan.choose.fit`.
     cell : Cell, optional
         Of all layers. Default: the network's.
     layers_apart : bool
@@ -174,7 +172,7 @@ class Plan:
         return self.windows_bytes + region_bytes(self.program_extents)
 
     def place(self, memory_bytes: int | None = None, taken: Sequence[range] = ()) -> Placement | None:
-        """Find room for windows and programs: see :func:`etalstm.plan.memory.placement.place`."""
+        """Find room for windows and programs: see :func:`etalstm.plan.memory.memory_map.place`."""
         sizes = self.map.memory.window_bytes, region_bytes(self.program_extents)
         return place(self.config, *sizes, memory_bytes=memory_bytes, taken=taken)
 

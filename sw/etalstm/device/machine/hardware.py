@@ -18,7 +18,7 @@ from etalstm.device.transport import Transport
 from etalstm.errors import PlanError
 from etalstm.network.slices import Parts, part_counts
 from etalstm.plan.choose.sharing import Words, best_room
-from etalstm.plan.memory.placement import Placement, find
+from etalstm.plan.memory.memory_map import Placement, find
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import Config
 from etalstm_hw.config import preset as named_preset

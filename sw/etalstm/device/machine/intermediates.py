@@ -14,8 +14,7 @@ from etalstm.network.storage import KINDS
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.layout import elements
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.segments import REGIONS, Segment, up_to
-from etalstm.plan.memory.stored import Held
+from etalstm.plan.memory.stored import REGIONS, Held, Segment, up_to
 from etalstm_hw.contract import STREAM_INDEX
 
 START, BEATS, KEPT = range(3)  # of an extent

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from itertools import accumulate
 
 from etalstm.device.machine.accelerator import Accelerator, LoadedProgram
-from etalstm.plan.memory.memory_map import whole_pages
-from etalstm.plan.memory.placement import region_bytes
+from etalstm.plan.memory.memory_map import region_bytes, whole_pages
 from etalstm.plan.plan import Plan
 from etalstm.plan.program.program import Program
 

@@ -23,12 +23,11 @@ from etalstm.formats.sealed_stream import network_id
 from etalstm.network.shape import LayerGradients, LayerParameters, canonical_rows
 from etalstm.network.shared_tokens import SharedTokens
 from etalstm.plan.memory.arrays import LayerArrays
-from etalstm.plan.memory.memory_map import Array
+from etalstm.plan.memory.memory_map import Array, Placement
 from etalstm.plan.memory.operands import LOCAL_GRADIENTS, Place
-from etalstm.plan.memory.placement import Placement
-from etalstm.plan.memory.segments import REGIONS
 from etalstm.plan.memory.sent import same_programs, threshold_parameters
-from etalstm.plan.passes.needed import needed_scale
+from etalstm.plan.memory.stored import REGIONS
+from etalstm.plan.passes.weights import needed_scale
 from etalstm.plan.plan import Plan
 from etalstm.plan.program.program import Program
 from etalstm.plan.program.walk import streams_before

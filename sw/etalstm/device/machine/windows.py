@@ -9,8 +9,7 @@ from etalstm.device.transport import Transport
 from etalstm.errors import DamagedMemoryError
 from etalstm.formats.codec import round_bf16
 from etalstm.plan.memory.arrays import LayerArrays
-from etalstm.plan.memory.memory_map import Array, MemoryMap, elements, pack, unpack
-from etalstm.plan.memory.placement import Placement
+from etalstm.plan.memory.memory_map import Array, MemoryMap, Placement, elements, pack, unpack
 
 
 class Windows:

@@ -21,7 +21,7 @@ from etalstm.host.mpi import Messages
 from etalstm.network.pipeline_grid import Grid, Place, best_micro_batches, grid_of
 from etalstm.network.shape import check_float32, check_size
 from etalstm.network.slices import Parts
-from etalstm.plan.memory.groups import layer_cycles
+from etalstm.plan.choose.fit import layer_cycles
 from etalstm_hw.config import preset as named_preset
 
 

@@ -1,5 +1,7 @@
-"""How a network is planned: a plan that keeps within a memory or a memory budget, with the fastest groups that fit."""
+"""How a network is planned: with the fastest groups of channels that fit, within a memory or a memory budget."""
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -7,15 +9,87 @@ from math import isfinite
 from typing import Any
 
 from etalstm.errors import PlanError
+from etalstm.network.cells.cell import Cell
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
-from etalstm.network.slices import AUTO, check_slices
-from etalstm.plan.memory.groups import best_slices, group_costs, group_counts
+from etalstm.network.slices import AUTO, Parts, check_slices, part_counts
+from etalstm.plan.memory.allocation import batch_of, machine_of_group
 from etalstm.plan.memory.operands import LOCAL_GRADIENTS
-from etalstm.plan.memory.segments import REGIONS, Segment, divide
+from etalstm.plan.memory.stored import REGIONS, Segment, divide
+from etalstm.plan.memory.tiling import Share, stay, weight_vectors
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import Config
 from etalstm_hw.contract import PAGE_BYTES, STREAM_BLOCK
+
+
+def group_costs(
+    config: Config, network: NetworkShape, batch: int, slices: int | str, narrow: bool = False
+) -> dict[int, float]:
+    """Give the numbers of groups that a batch can be arranged for, and what each costs: see :func:`step_cycles`.
+
+    A group works on equal parts of the batch, each a node of the tree of slices. With ``auto`` slices each group has
+    one slice. The fastest number comes first; of equally fast ones the smallest: every group holds weights of its own.
+    """
+    if isinstance(slices, str):  # auto
+        divisions = [Parts(batch, count, count) for count in config.group_counts if count <= batch]
+    else:
+        divisions = [Parts(batch, slices, count) for count in part_counts(slices) if count in config.group_counts]
+    costs = {parts.count: step_cycles(config, network, parts, narrow=narrow) for parts in divisions}
+    return dict(sorted(costs.items(), key=lambda cost: cost[1]))
+
+
+def group_counts(config: Config, network: NetworkShape, batch: int, slices: int, narrow: bool = False) -> list[int]:
+    """Give the numbers of groups that the slices of a batch can be arranged for, the fastest first."""
+    return list(group_costs(config, network, batch, slices, narrow))
+
+
+def best_slices(config: Config, network: NetworkShape, batch: int, narrow: bool = False) -> list[int]:
+    """Give numbers of slices for which each group of channels has one slice, the fastest first."""
+    return list(group_costs(config, network, batch, AUTO, narrow))
+
+
+def step_cycles(
+    config: Config, network: NetworkShape, parts: Parts, cell: Cell | None = None, *, narrow: bool = False
+) -> float:
+    """Estimate the cycles that the products of a time step take, if each group works on a part of the batch.
+
+    Forward pass, backward pass and weights' gradient each use every vector of a channel's weights once for each
+    sequence; a MAC takes a cycle. In forward and backward pass the memory port brings the next vector meanwhile, for
+    each batch tile anew, unless the weights of a layer stay in the lanes. Nothing is taken to be zero. With `narrow` a
+    vector of weights holds two tiles. The cell is the network's, unless another one is given.
+
+    Returns
+    -------
+    float
+        Infinity if not even one sequence fits the lanes' memories.
+    """
+    machine, cell = machine_of_group(config, parts.count), cell or network.declared
+    try:
+        tiles = batch_of(machine, cell, network.hidden_size, parts.places, parts.slices_of_part).count
+    except PlanError:
+        return math.inf
+    port_cycles = tiles * config.vector_beats * config.channels_per_port
+    units = Share(network.hidden_size, machine.channels, machine.lanes)
+    cycles = 0
+    for layer, product in itertools.product(range(network.layers), cell.products):
+        gates, columns = len(product.gates), [units] * len(product.operands)
+        if "x" in product.operands:
+            columns[0] = Share(network.inputs_of(layer), machine.channels, machine.lanes)
+        forward = gates * units.tiles, sum(share.size for share in columns)
+        backward = sum(share.tiles for share in columns), gates * units.size
+        for of_scalar, scalars in (forward, backward):
+            vectors = weight_vectors(of_scalar, narrow)
+            products = of_scalar * parts.places
+            streams = not stay(machine, vectors, scalars)
+            cycles += scalars * (max(products, vectors * port_cycles) if streams else products)
+        cycles += math.prod(backward) * parts.places
+    return cycles
+
+
+def layer_cycles(config: Config, network: NetworkShape, sequences: int) -> list[float]:
+    """Estimate the cycles that the products of each layer take in a time step of so many sequences."""
+    layers = [network.of_layers(range(layer, layer + 1)) for layer in range(network.layers)]
+    return [step_cycles(config, layer, Parts(sequences, 1, 1)) for layer in layers]
 
 
 def plan_network(
@@ -83,7 +157,7 @@ def alternatives(
 ) -> dict[int, float]:
     """Give what each number of groups costs that the batch can be arranged for, the fastest first.
 
-    Costs are cycles of a step's products, see :func:`etalstm.plan.memory.groups.step_cycles`.
+    Costs are cycles of a step's products, see :func:`etalstm.plan.choose.fit.step_cycles`.
     """
     slices = AUTO if choose_slices else execution.slices
     costs = group_costs(config, network, batch, slices, execution.narrow)
@@ -114,7 +188,7 @@ def plan_whole(memory_bytes: int | None, make: Callable[..., Plan], groups: Sequ
     make : function
         Makes the plan, with `groups` and `every_delta`, and for `memory_bytes`.
     groups : sequence of int
-        Numbers of groups of channels, see :func:`etalstm.plan.memory.groups.group_counts`.
+        Numbers of groups of channels, see :func:`etalstm.plan.choose.fit.group_counts`.
 
     Raises
     ------
@@ -143,7 +217,7 @@ def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = 
     make : function
         Makes the plan of some `groups` (default: one) and `segments` (default: one of all cells).
     groups : sequence of int
-        Numbers of groups of channels, see :func:`etalstm.plan.memory.groups.group_counts`.
+        Numbers of groups of channels, see :func:`etalstm.plan.choose.fit.group_counts`.
 
     Raises
     ------
@@ -178,7 +252,7 @@ def plan_best_slices(
     plan : function
         Plans with `slices`, for the first of `groups` that fits.
     narrow : bool
-        See :func:`etalstm.plan.memory.groups.step_cycles`.
+        See :func:`etalstm.plan.choose.fit.step_cycles`.
 
     Raises
     ------

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from etalstm.plan.memory.arrays import tokens_at_once
 from etalstm.plan.memory.tiling import Share, ceil_div, stay
-from etalstm.plan.memory.tokens import tokens_at_once
 from etalstm.plan.passes.weights import staying
 from etalstm.plan.plan import Plan
 from etalstm_hw.contract import VectorOp

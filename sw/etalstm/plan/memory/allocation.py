@@ -10,20 +10,28 @@ from etalstm.network.cells.cell import Cell, Product, Stage, count_vectors
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.plan.memory import layout
-from etalstm.plan.memory.arrays import CellArrays, LayerArrays, ParameterArrays
-from etalstm.plan.memory.exchange import Exchange
+from etalstm.plan.memory.arrays import CellArrays, LayerArrays, ParameterArrays, TokenArrays, allocate_tokens
 from etalstm.plan.memory.memory_map import Array, MemoryMap
 from etalstm.plan.memory.operands import Sequence
 from etalstm.plan.memory.sent import SENDING_ARRAYS, TURNS, SendingRoom, SentOperand, ThresholdParameters
-from etalstm.plan.memory.shards import Shards
+from etalstm.plan.memory.shards import Exchange, Shards
 from etalstm.plan.memory.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, stay, tile_batch, tile_layer
-from etalstm.plan.memory.tokens import TokenArrays, allocate_tokens
 from etalstm_hw.config import Config
 from etalstm_hw.contract import MOST_GATES
 
 # The bias of lanes that hold no unit. From a state of 0 a cell with these sums must give an output, a state and local
 # gradients of 0: no stream keeps them, and nothing is broadcast.
 CLOSED = -200.0
+
+
+def machine_of_group(config: Config, groups: int) -> Config:
+    """Give the machine that one of so many equal groups of channels is."""
+    if groups not in config.group_counts:
+        counts = ", ".join(map(str, config.group_counts))
+        raise ValueError(f"groups must be one of {counts}, got {groups}")
+    if groups == 1:
+        return config
+    return replace(config, channels=config.channels // groups, channels_per_port=1, broadcasters=1, port_bytes=0)
 
 
 def share_of_lanes(config: Config, cell: Cell) -> Config:

@@ -1,11 +1,9 @@
 """Which element of a host's array each word of the channels' windows is, array by array."""
 
-from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
 
-from etalstm.network.slices import Parts
 from etalstm.plan.memory.shards import Shards
 from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Share
 from etalstm_hw.config import Config
@@ -17,39 +15,6 @@ def elements(share: Share) -> np.ndarray:
     owned = np.arange(share.channels)[:, None] * share.share + lane[None, :]
     owned = np.where((lane[None, :] < share.share) & (owned < share.size), owned, -1)
     return owned.reshape(share.channels, share.tiles, share.lanes)
-
-
-def batch_index(parts: Parts, make_index: Callable[[], np.ndarray], inner: int) -> np.ndarray:
-    """Index of an array of the whole batch in the windows of all groups, from one of a part in those of its group.
-
-    Parameters
-    ----------
-    parts : Parts
-    make_index : function
-        Makes the index of a part: int64, (channels of a group, ...).
-    inner : int
-        Elements of the axes behind the batch axis.
-
-    Returns
-    -------
-    array, int64, (channels, ...)
-    """
-    index = make_index()
-    if parts.count == 1:
-        return index
-    outer, place, element = index // (parts.places * inner), index // inner % parts.places, index % inner
-    groups = []
-    for part in range(parts.count):
-        sequence = parts.sequences(part)[place]
-        whole = (outer * parts.batch + sequence) * inner + element
-        groups.append(np.where((index < 0) | (sequence < 0), -1, whole))
-    return np.concatenate(groups)
-
-
-def groups_index(make_index: Callable[[], np.ndarray], groups: int, elements: int) -> np.ndarray:
-    """Index of an array of which each group has one, `elements` long, from the index of one in its group's windows."""
-    index = make_index()
-    return np.concatenate([np.where(index < 0, -1, index + group * elements) for group in range(groups)])
 
 
 def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:

@@ -12,12 +12,11 @@ from etalstm.network.slices import Parts, most_totals
 from etalstm.plan.memory import layout
 from etalstm.plan.memory.allocation import LayerAllocation, batch_of
 from etalstm.plan.memory.arrays import CellArrays, LayerArrays
-from etalstm.plan.memory.exchange import allocate_exchange
 from etalstm.plan.memory.memory_map import MemoryMap
 from etalstm.plan.memory.operands import Log, Place, Sequence
-from etalstm.plan.memory.segments import Segment, everything
 from etalstm.plan.memory.sent import SendingRoom, threshold_parameters
-from etalstm.plan.memory.stored import Held, Kept
+from etalstm.plan.memory.shards import allocate_exchange
+from etalstm.plan.memory.stored import Held, Kept, Segment, everything
 from etalstm.plan.memory.tiling import Span
 from etalstm_hw.config import Config
 from etalstm_hw.contract import MOST_GATES, PARAMETER_DELTA_THRESHOLD, PARAMETER_THRESHOLDS

@@ -1,6 +1,6 @@
 """The programs of a training step.
 
-``forward`` and ``forward_stage`` write the forward pass, ``backward`` and ``propagation`` the backward pass,
-``gradient`` dW, ``update`` and ``refresh`` the optimiser. ``send``, ``needed`` and ``collect`` belong to delta inputs,
-``token_sums`` to shared tokens, ``accumulate``, ``norms`` and ``spread`` to groups of channels.
+``forward`` writes the forward pass with the ``sums`` of its gates, ``backward`` and ``propagation`` the backward pass,
+``gradient`` dW and db, ``update`` the optimiser. ``send`` is delta inputs, ``accumulate`` adds gradients of parts of a
+batch and of groups of channels, ``weights`` brings weights to the lanes.
 """

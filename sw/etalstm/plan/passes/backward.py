@@ -14,13 +14,13 @@ from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch
 from etalstm.plan.memory.operands import Sequence as Arrays
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.tiling import Span, spans
-from etalstm.plan.passes.bias import BiasGradients
-from etalstm.plan.passes.collect import COLLECTING, Collector
-from etalstm.plan.passes.needed import NeededRows
+from etalstm.plan.passes.gradient import BiasGradients
 from etalstm.plan.passes.propagation import Collecting, Emit, Masking, Propagation, emit_all
+from etalstm.plan.passes.send import COLLECTING, Collector
 from etalstm.plan.passes.vectors import NO_STEPS, ZERO, Elsewhere, Steps, Streams, Vectors
+from etalstm.plan.passes.weights import NeededRows
 from etalstm.plan.program.emit import Emitter
-from etalstm.plan.program.steps import loop_through
+from etalstm.plan.program.fold import loop_through
 from etalstm_hw import contract
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Traffic, VectorOp
@@ -92,7 +92,7 @@ class BackwardLayer:
         if kept:
             self._prepare_first(self._parts(kept[0]))
         loop_through(
-            self._emitter, range(len(kept)), partial(self._kind, kept), partial(self._step, kept), self._period
+            self._emitter.loop, range(len(kept)), partial(self._kind, kept), partial(self._step, kept), self._period
         )
         for stage in self._stages:
             for propagation in stage.propagations:

@@ -1,17 +1,262 @@
-"""Programs of the forward pass: the order in which a layer's stages work."""
+"""Programs of the forward pass: a layer's stages and the order in which they work."""
 
-from itertools import product, zip_longest
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.network.cells.cell import count_vectors
+from etalstm.network.cells.operation import Operation, split_after
+from etalstm.plan.memory.arrays import CellArrays, LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Scratch
-from etalstm.plan.passes.forward_stage import ForwardStage, Job
-from etalstm.plan.passes.send import InputSender
-from etalstm.plan.passes.vectors import NO_STEPS, Steps
+from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch, Sequence
+from etalstm.plan.memory.sent import SENDING_ARRAYS, SentOperand
+from etalstm.plan.passes.send import InputSender, Sender, Tiles
+from etalstm.plan.passes.sums import ProductSums, Sums
+from etalstm.plan.passes.vectors import NO_STEPS, ZERO, Elsewhere, Steps, Streams, Vectors
 from etalstm.plan.program.emit import Emitter
-from etalstm.plan.program.steps import loop_through
+from etalstm.plan.program.fold import loop_through
 from etalstm_hw.config import Config
-from etalstm_hw.contract import Memory
+from etalstm_hw.contract import Memory, Traffic, VectorOp
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job(Sums):
+    """The cells of one step, batch tile and group of units, in one of their stages, and the sums of all its gates.
+
+    The sums of a product lie behind those of the products before it.
+    """
+
+    stage: "ForwardStage"
+    step: int
+    batch_tile: int
+
+    def of_products(self) -> Iterator[Sums]:
+        """Give the sums of each product."""
+        first = 0
+        for product in self.stage.products:
+            gates = len(product.gates)
+            sums = Sums(
+                number=self.number, group=self.group, size=self.size, gates=gates, queue=self.queue.at(first),
+                in_second_half=self.in_second_half,
+            )  # fmt: skip
+            yield sums
+            first += sums.vectors
+
+
+class ForwardStage:
+    """Emits the parts of one stage's forward pass.
+
+    `products` are the arrays of the stage's products; the last has the stage's own.
+
+    Where a sequence has ended, its state keeps its value: the next step reads it from the same place. Its output is 0,
+    so that it costs no product in the next step, stage or layer.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        emitter: Emitter,
+        scratch: Scratch,
+        network: NetworkMap,
+        products: tuple[LayerArrays, ...],
+        skipped: Steps,
+        shares: bool,
+        skips: bool,
+    ):
+        self._layer = layer = products[-1]
+        self._last = layer if isinstance(layer, CellArrays) else None  # of the cell's stages
+        self._emitter, self._network, self._skipped = emitter, network, skipped
+        self._refreshes = layer.delta_inputs.refreshes
+        self.tiling = tiling = layer.tiling
+        self._sums_of_products = [ProductSums(config, emitter, network, product, shares, skips) for product in products]
+        self._cell, self._stage, self.products = layer.cell, layer.stage, layer.stage.products
+        most = max(group.count for group in tiling.unit_groups) * network.batch.size
+        self._vectors = Vectors(emitter, scratch, most)
+        self._vectors.take(self._stage.forward_arrays)
+        self._mask = scratch.take("the mask", network.batch.size)
+        if layer.storage.compressed:
+            self._vectors.take(self._stage.local_arrays)
+            self._streams = Streams(emitter, network, layer)
+        self._sender: Sender | None = None
+        self.inputs: InputSender | None = None
+        self._has_maps = self._sums_of_products[0].has_maps
+        if layer.sent:
+            self._send(layer.sent, scratch, most)
+
+    @property
+    def gates(self) -> int:
+        """Rows of each unit in the matrices of all products."""
+        return len(self._stage.gates)
+
+    def begin(self) -> None:
+        """Append what comes before the first step."""
+        for sums in self._sums_of_products:
+            if sums.tokens:
+                sums.tokens.emit()
+        if self.inputs:
+            self.inputs.begin()
+
+    def _send(self, sent: tuple[SentOperand, SentOperand], scratch: Scratch, most: int) -> None:
+        """Send changes. Those of x have the scratch memory when those of the other operand have been sent."""
+        vectors = [scratch.take("what is sent", most) for _ in range(SENDING_ARRAYS)]
+        context = self._emitter, self._network, self._layer
+        self._sender = Sender(*context, sent[1], vectors, self._has_maps)
+        value, tiles = self._vectors.array(self._cell.output), most // self._network.batch.size
+        self.inputs = InputSender(*context, sent[0], vectors, value, self._mask, tiles, self._has_maps)
+        self._sums = self._take_sums(scratch, most)
+
+    def _take_sums(self, scratch: Scratch, most: int) -> Operand:
+        """Reserve scratch memory for the gates' sums, [tile][gate][b]: that of the local gradients, if it is enough."""
+        gates, local = self.tiling.gates, self._stage.local_arrays
+        if self._layer.storage.compressed and count_vectors(local) >= gates:
+            return self._vectors.array(local[0][0][0])
+        return scratch.take("sums", gates * most)
+
+    def load_numbers(self, job: Job) -> None:
+        """Load numbers that lie as h where the local gradients are."""
+        for n, name in enumerate(self._kept_apart[0]):
+            state = self._layer.outputs[0].part(n % (self._network.steps + 1), job.batch_tile, job.group.first)
+            values = self._vectors.operand(name, job.size)
+            self._emitter.load(values, state, Traffic.ACTIVATIONS, job.group.count, job.size)
+
+    def pass_through_streams(self, job: Job) -> None:
+        """Keep the local gradients as streams, and bring them back elsewhere."""
+        where = job.step, job.batch_tile, job.group, job.size
+        kept, brought = ([self._vectors.operand(name, job.size) for name in names] for names in self._kept_apart)
+        self._streams.keep(*where, kept)
+        self._streams.bring(*where, brought)
+
+    @property
+    def _kept_apart(self) -> tuple[list[str], list[str]]:
+        """Vectors for each kind of local gradients, and as many others."""
+        stage = self._stage
+        others = [column[0] for array in stage.forward_arrays for column in array][: len(stage.kept)]
+        return [self._cell.output if name in others else name for name in stage.kept.values()], others
+
+    def sum_inputs(self, job: Job) -> None:
+        """Begin a job's sums with the terms of x, in the product with it."""
+        for product, sums in zip(self._sums_of_products, job.of_products(), strict=True):
+            product.sum_inputs(job.step, job.batch_tile, sums)
+
+    def sum_state(self, job: Job) -> None:
+        """Add the terms of the other operands to a job's sums, which ends them."""
+        for product, sums in zip(self._sums_of_products, job.of_products(), strict=True):
+            product.sum_state(job.step, job.batch_tile, sums)
+
+    def prepare(self, job: Job) -> None:
+        """Bring what a job's cells read besides their sums, before the weights of the next sums.
+
+        Loads work in order. Behind these weights the cells would be late, and so would the map that their changes make.
+        """
+        if self._has_maps:
+            self._bring(job)
+            self._bring_mask(job)
+
+    def _bring(self, job: Job) -> None:
+        """Have what has been sent, the sums that a job's sums are added to, and the state before."""
+        emitter, last, cell = self._emitter, self._last, self._cell
+        part, vectors = Tiles(job.batch_tile, job.group, job.size), job.group.count * job.size
+        if self._sender:
+            self._sender.hold(job.step, part, self._vectors.array(cell.output))
+        if last:
+            before = last.c.part(last.c_at(job.step), job.batch_tile, job.group.first)
+            emitter.load(self._vectors.array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
+        if not self._refreshes(job.step):
+            emitter.load(self._sums, self._sums_place(job), Traffic.INTERMEDIATES, 1, job.vectors)
+
+    def _bring_mask(self, job: Job) -> None:
+        if self._network.mask:
+            place = self._network.mask.part(job.step, job.batch_tile)
+            self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, job.size)
+
+    def cells(self, job: Job) -> None:
+        """Activate the gates, update the state and keep what the backward pass needs."""
+        emitter, last, cell, array = self._emitter, self._last, self._cell, self._vectors.array
+        vectors, part_of = job.group.count * job.size, Tiles(job.batch_tile, job.group, job.size)
+
+        def part(sequence: Sequence, step: int) -> Place:
+            return sequence.part(step, job.batch_tile, job.group.first)
+
+        if not self._has_maps:
+            self._bring(job)
+        self._compute(job, self._sums_of(job))
+        if self._sender and self._goes_on(job):
+            self._sender.send(job.step + 1, part_of, array(cell.output), self._mask if self._network.mask else None)
+        for name, sequence in zip(self._stage.outputs, self._layer.outputs, strict=True):
+            emitter.store(array(name), part(sequence, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
+        if last:
+            after = part(last.c, last.c_at(job.step + 1))
+            emitter.store(array(cell.state), after, Traffic.INTERMEDIATES, 1, vectors)
+        if job.step not in self._skipped:
+            self._keep(job)
+
+    def _goes_on(self, job: Job) -> bool:
+        """Tell whether the next step goes on from a job's sums, with changes of its output."""
+        return self._sender is not None and self._sender.sends_changes(job.step + 1)
+
+    def _sums_of(self, job: Job) -> Elsewhere:
+        """Give the sums of a job's gates. Those of changes are added to the sums that the step before has left.
+
+        The results are stored if the next step goes on from them.
+        """
+        gates, rows, size = job.gates, job.row_tiles, job.size
+        sums = job.queue.at(0, outer=1, inner=rows)
+        operands = [
+            product.queue.at(gate, outer=product.gates, inner=product.row_tiles)
+            for product in job.of_products()
+            for gate in range(product.gates)
+        ]
+        if not self._refreshes(job.step):
+            before = self._sums.at(0, outer=size)
+            self._emitter.vector(VectorOp.ADD, before, sums, before, outer=rows, inner=size)
+            sums, operands = before, [self._sums.at(gate * size, outer=gates * size) for gate in range(gates)]
+        if self._goes_on(job):
+            self._emitter.store(sums, self._sums_place(job), Traffic.INTERMEDIATES, rows, size)
+        return dict(zip(self._stage.sums, operands, strict=True))
+
+    def _sums_place(self, job: Job) -> Place:
+        """Where the sums of a job's gates lie from step to step."""
+        assert self._layer.sums, "a layer that sends changes has room for its sums"
+        return self._layer.sums.part(0, job.batch_tile, job.gates * job.group.first)
+
+    def _compute(self, job: Job, sums: Elsewhere) -> None:
+        """Compute state and output from the sums."""
+        cell, stage = self._cell, self._stage
+        update, output = split_after(stage.forward, {cell.state})
+        self._run(job, update, sums)
+        if not self._has_maps:
+            self._bring_mask(job)
+        if self._last:
+            self._where_ended(job, cell.state, self._vectors.operand(cell.state_before, job.size))
+        self._run(job, output, sums)
+        for name in stage.outputs:
+            self._where_ended(job, name, ZERO)
+
+    def _keep(self, job: Job) -> None:
+        """Keep the gates, or append the local gradients to the log. Those of sequences that have ended are zero."""
+        stage, count, size = self._stage, job.group.count, job.size
+        if not stage.kept:
+            return
+        if not self._layer.storage.compressed:
+            place = self._network.gates(self._layer, job.step, job.batch_tile, job.group)
+            gates = self._vectors.array(stage.gates[0])
+            self._emitter.store(gates, place, Traffic.INTERMEDIATES, 1, len(stage.gates) * count * size)
+            return
+        self._run(job, stage.local)
+        kept = tuple(stage.kept.values())
+        if self._network.mask:
+            self._vectors.select_zero(self._mask, kept, count, size)
+        streams = [self._vectors.operand(name, size) for name in kept]
+        self._streams.keep(job.step, job.batch_tile, job.group, size, streams)
+
+    def _run(self, job: Job, operations: tuple[Operation, ...], sums: Elsewhere | None = None) -> None:
+        self._vectors.run(operations, job.group.count, job.size, sums or {})
+
+    def _where_ended(self, job: Job, name: str, other: Operand | Parameter) -> None:
+        """Take `other` instead of a vector for the sequences that have ended."""
+        if self._network.mask:
+            values, mask = self._vectors.operand(name, job.size), self._mask.at(0, outer=0)
+            self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, other, outer=job.group.count, inner=job.size)
 
 
 class ForwardLayer:
@@ -48,7 +293,9 @@ class ForwardLayer:
                 stage.begin()
         first, last = self._jobs(steps[0])[0], steps[-1]
         first.stage.sum_inputs(first)
-        loop_through(self._emitter, steps[:-1], self._kind, lambda step: self._step(step, [self._jobs(step + 1)[0]]))
+        loop_through(
+            self._emitter.loop, steps[:-1], self._kind, lambda step: self._step(step, [self._jobs(step + 1)[0]])
+        )
         self._step(last, [])
 
     def _kind(self, step: int) -> tuple:
@@ -59,7 +306,7 @@ class ForwardLayer:
     def _step(self, step: int, following: list[Job]) -> None:
         """Emit a step; `following` is the job after it, if there is one."""
         jobs = self._jobs(step)
-        for job, ahead in zip_longest(jobs, [*jobs[1:], *following]):
+        for job, ahead in itertools.zip_longest(jobs, [*jobs[1:], *following]):
             job.stage.sum_state(job)
             job.stage.prepare(job)
             if ahead:
@@ -91,7 +338,7 @@ class ForwardLayer:
         """Give the jobs of a step. They alternate the halves of the queue, across steps too."""
         parts = [
             (tile, stage, number, group)
-            for tile, stage in product(range(self._batch.count), self._stages)
+            for tile, stage in itertools.product(range(self._batch.count), self._stages)
             for number, group in enumerate(stage.tiling.unit_groups)
         ]
         jobs = []

@@ -1,4 +1,4 @@
-"""Programs of the weights' gradient: dW += δ ⊗ xh over all steps, and the columns' share of its norm."""
+"""Programs of the gradients of weights, dW += δ ⊗ xh over all steps, and of biases."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,7 +10,7 @@ from etalstm.plan.memory.operands import Operand, Place, Scratch, Sequence
 from etalstm.plan.memory.tiling import Span, gradient_arrays
 from etalstm.plan.passes.vectors import MINUS_ZERO, NO_STEPS, ZERO, Steps
 from etalstm.plan.program.emit import Emitter
-from etalstm.plan.program.steps import strided
+from etalstm.plan.program.fold import strided
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp
 
@@ -189,3 +189,55 @@ class GradientLayer:
         emitter.vector(VectorOp.MULTIPLY, squares, total, total, inner=rows * columns)
         norms, squares = self._norms.at(0, outer=0), squares.at(0, outer=columns)
         emitter.vector(VectorOp.ADD, norms, norms, squares, outer=rows, inner=columns, serial=True)
+
+
+class BiasGradients:
+    """Emits db of a product: each slice of the batch has its own; after the first step they are added as a tree.
+
+    Parameters
+    ----------
+    emitter : Emitter
+    scratch : Scratch
+    layer : LayerArrays
+    steps : int
+        Of the iteration.
+    """
+
+    def __init__(self, emitter: Emitter, scratch: Scratch, layer: LayerArrays, steps: int):
+        self._emitter, self._layer, self._steps = emitter, layer, steps
+        self._size, slices = layer.tiling.gates * layer.tiling.units.tiles, layer.batch.slices
+        base = scratch.take("the bias gradients", slices * self._size)
+        self._of_slices = [base.at(number * self._size) for number in range(slices)]
+
+    def begin(self, steps: range) -> None:
+        """Have every slice's db of the steps that have run."""
+        first, vectors = self._of_slices[0], len(self._of_slices) * self._size
+        if steps.stop == self._steps:
+            self._emitter.vector(VectorOp.MULTIPLY, first, ZERO, ZERO, inner=vectors)
+        else:
+            self._emitter.load(first, self._sums, Traffic.WEIGHTS, 1, vectors)
+
+    def end(self, steps: range) -> None:
+        """Keep every slice's db for the steps that follow, or after the last one the total."""
+        if steps.start > 0:
+            vectors = len(self._of_slices) * self._size
+            self._emitter.store(self._of_slices[0], self._sums, Traffic.WEIGHTS, 1, vectors)
+            return
+        total = tree_total(self._of_slices, len(self._of_slices), self._total)
+        self._emitter.store(total, Place(self._layer.db, 0), Traffic.WEIGHTS, 1, self._size)
+
+    def add(self, delta: Operand, batch_tile: int, group: Span, size: int) -> None:
+        """Add δ of a group of units and the sequences of a batch tile, [tile][gate][b]."""
+        gates, each = self._layer.tiling.gates, delta.at(0, outer=1, inner=size)
+        bias = self._of_slices[self._layer.batch.slice_of[batch_tile]].at(gates * group.first, outer=0)
+        self._emitter.vector(VectorOp.ADD, bias, bias, each, outer=size, inner=gates * group.count, serial=True)
+
+    def _total(self, left: Operand, right: Operand) -> Operand:
+        """Add to the db of some slices that of those that follow."""
+        self._emitter.vector(VectorOp.ADD, left, left, right, inner=self._size)
+        return left
+
+    @property
+    def _sums(self) -> Place:
+        """Where db lies between segments."""
+        return Place(self._layer.bias_sums or self._layer.db, 0)

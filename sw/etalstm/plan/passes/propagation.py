@@ -10,7 +10,7 @@ from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Operand, RowMap, Sequence
 from etalstm.plan.memory.tiling import SPARSE_DELTA, Span, ceil_div, spans, stay
-from etalstm.plan.passes.collect import Collector
+from etalstm.plan.passes.send import Collector
 from etalstm.plan.passes.vectors import MINUS_ZERO
 from etalstm.plan.passes.weights import Matrix, Run, WeightStore
 from etalstm.plan.program.emit import Emitter

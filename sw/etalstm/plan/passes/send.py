@@ -1,7 +1,8 @@
-"""Sends what has changed of a layer's operands since it was last sent: see :mod:`etalstm.network.delta_inputs`.
+"""Delta inputs: sends what has changed of a layer's operands, and collects the gradients of what was not sent.
 
-The changes that a step broadcasts are made while the step before runs, and kept as streams that drop what is below the
-threshold. A step later the streams come back: they tell what has been sent by then.
+See :mod:`etalstm.network.delta_inputs`. The changes that a step broadcasts are made while the step before runs, and
+kept as streams that drop what is below the threshold. A step later the streams come back: they tell what has been sent
+by then.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,8 +14,8 @@ from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Operand, Parameter, Place, Sequence
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.tiling import Span, spans
-from etalstm.plan.passes.needed import reduce_needed
-from etalstm.plan.passes.vectors import ZERO
+from etalstm.plan.passes.vectors import MINUS_ZERO, ZERO, Steps
+from etalstm.plan.passes.weights import reduce_needed
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.contract import Traffic, VectorOp
 
@@ -204,3 +205,65 @@ class InputSender:
                     place = self._network.mask.part(step + 2, part.batch_tile)
                     self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, part.size)
                 self._sender.send(step + 2, part, self._value, self._mask if self._network.mask else None)
+
+
+COLLECTING = 4  # scratch vectors of each element: collected, sent up to a step and up to the one before, its gradient
+
+
+class Collector:
+    """Emits the gradients of an operand's elements: what has been collected where an element was sent, else nothing.
+
+    Parameters
+    ----------
+    emitter : Emitter
+    network : NetworkMap
+    layer : LayerArrays
+    operand : SentOperand
+        Of the layer.
+    skipped : set of int
+        Steps of which no gradient passes.
+    """
+
+    def __init__(self, emitter: Emitter, network: NetworkMap, layer: LayerArrays, operand: SentOperand, skipped: Steps):
+        self._emitter, self._operand, self._refreshes = emitter, operand, layer.delta_inputs.refreshes
+        self._skipped, self._last = skipped, network.steps - 1
+
+    def collect(
+        self, step: int, batch_tile: int, tiles: Span, size: int, sums: Operand, vectors: tuple[Operand, ...]
+    ) -> Operand:
+        """Add a step's sums of some tiles to what is collected, and take out what was sent.
+
+        Parameters
+        ----------
+        step, batch_tile : int
+        tiles : Span
+        size : int
+            Sequences of the batch tile.
+        sums : Operand
+            Wᵀδ of the step, tiles in the outer loop.
+        vectors : sequence of ``COLLECTING`` Operand
+            Scratch memory, [tile][b].
+
+        Returns
+        -------
+        Operand
+            Those of `vectors` that have the gradient; the third of them is free.
+        """
+        emitter, operand, count = self._emitter, self._operand, tiles.count * size
+        collected, sent, before, gradient = (array.at(0, outer=size) for array in vectors)
+        vector = partial(emitter.vector, outer=tiles.count, inner=size)
+        place = operand.collected.part(0, batch_tile, tiles.first)
+        is_new = step == self._last or step + 1 in self._skipped or self._refreshes(step + 1)
+        if not is_new:
+            emitter.load(collected, place, Traffic.ACTIVATIONS, 1, count)
+        vector(VectorOp.ADD, collected, sums, MINUS_ZERO if is_new else collected)
+        if self._refreshes(step):
+            return collected
+        for to, number in ((sent, step), (before, step - 1)):
+            emitter.load(to, operand.sent.part(number, batch_tile, tiles.first), Traffic.ACTIVATIONS, 1, count)
+        vector(VectorOp.SUBTRACT, sent, sent, before)
+        vector(VectorOp.MULTIPLY, gradient, ZERO, ZERO)
+        vector(VectorOp.SELECT, gradient, sent, collected)
+        vector(VectorOp.SELECT, collected, sent, MINUS_ZERO)
+        emitter.store(collected, place, Traffic.ACTIVATIONS, 1, count)
+        return gradient

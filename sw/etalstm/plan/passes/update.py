@@ -1,20 +1,173 @@
-"""Programs of the optimiser: SGD with momentum, weight decay and clipping, and the refresh of the passes' copies."""
+"""Programs of the optimiser: SGD with momentum, weight decay and clipping, and the refresh of the passes' copies.
 
-from collections.abc import Iterable
+Several groups of channels each update their shard of the weights, then all exchange them::
+
+    update:  weights (own column copy), gradient, velocity ── step ──► exchange, velocity
+    spread:  every group's part of the exchange ──► own column copy, and transposed own row copy
+
+Where the copies are narrow, each group has the weights of its shard, as it has their gradient and velocity. They are
+updated in place, and the others read them there: no exchange is needed.
+
+Groups wait for each other only before they read what others have updated. Meanwhile they update the next column group.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch
+from etalstm.plan.memory.shards import Columns
 from etalstm.plan.memory.tiling import UPDATE_ARRAYS, UPDATE_SETS
-from etalstm.plan.passes.refresh import Free, Refresh
+from etalstm.plan.passes.vectors import ZERO
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw import contract
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Traffic, VectorOp
 
+Free = Sequence[Operand]  # vectors that nothing reads, as many as a square has, twice
+
+
+@dataclass(frozen=True)
+class Square:
+    """Units whose rows are transposed together, and these rows.
+
+    Members
+    -------
+    owner : int
+        The channel, in its group, that owns the units.
+    first, units : int
+        Of the owner's units, and how many.
+    rows : range
+        Of the matrix.
+    """
+
+    owner: int
+    first: int
+    units: int
+    rows: range
+
+
+class Refresh:
+    """Writes updated rows of a layer into the row copies of their units' owners, and into a narrow column copy.
+
+    Narrow copies are packed first. The row copy has pairs of a unit's rows, so pairs of rows are packed; the column
+    copy has pairs of column tiles.
+
+    All channels go through the owners in the same order, so one memory takes what all of them write: an instruction is
+    the same for all, and has no address that rotates with the channel.
+
+    Parameters
+    ----------
+    config : Config
+    emitter : Emitter
+    layer : LayerArrays
+    columns : Columns
+        The column group whose columns are written.
+    room : int, optional
+        Vectors of the scratch memory that a square may take. Without room for more, squares are the smallest ones.
+
+    Members
+    -------
+    most_vectors : int
+        Of the largest square.
+    """
+
+    def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, columns: Columns, room: int = 0):
+        self._config, self._emitter, self._layer, self._columns = config, emitter, layer, columns
+        self._gates, self._narrow = layer.tiling.gates, layer.tiling.narrow
+        self._of_unit = layer.tiling.weight_vectors(self._gates)  # rows of a unit as the row copy has them
+        of_unit = self._gates * columns.count
+        self._most_units = _units_of_a_square(config, room // of_unit)
+        self.most_vectors = of_unit * self._most_units
+
+    def squares(self) -> Iterator[Square]:
+        """Go through all rows, as many units at a time as there is room for."""
+        units, row = self._layer.tiling.units, 0
+        for owner in range(units.channels):
+            for first in range(0, units.share, self._most_units):
+                count = min(self._most_units, units.share - first)
+                rows = range(row, row + self._gates * count)
+                yield Square(owner, first, count, rows)
+                row = rows.stop
+
+    def write(self, weights: Operand, square: Square, free: Free) -> None:
+        """Write the rows of a square into the copies; a column copy that is not narrow is the weights themselves."""
+        if self._narrow:
+            packed_rows, packed_columns = free
+            self._pack_columns(weights, packed_columns, square)
+            self._pack_rows(weights, packed_rows, square)
+            weights = packed_rows
+        self._transpose(weights, square)
+
+    def _pack_columns(self, weights: Operand, packed: Operand, square: Square) -> None:
+        """Pack pairs of neighbouring column tiles, and store them in the column copy."""
+        rows, count = len(square.rows), self._columns.count
+        of_row, pack = self._layer.tiling.weight_vectors(count), self._emitter.vector
+        if pairs := count // 2:
+            low, high = (weights.at(half, outer=count, inner=2) for half in range(2))
+            pack(VectorOp.PACK, packed.at(0, outer=of_row), low, high, outer=rows, inner=pairs)
+        if count % 2:
+            last = weights.at(count - 1, inner=count)
+            pack(VectorOp.PACK, packed.at(of_row - 1, inner=of_row), last, ZERO, inner=rows)
+        vector = self._columns.first + square.rows.start * of_row
+        self._emitter.store(packed, Place(self._layer.columns, vector, (vector,)), Traffic.WEIGHTS, 1, rows * of_row)
+
+    def _pack_rows(self, weights: Operand, packed: Operand, square: Square) -> None:
+        """Pack pairs of neighbouring rows, which are of one unit."""
+        pairs, count = len(square.rows) // 2, self._columns.count
+        low, high = (weights.at(half * count, outer=2 * count) for half in range(2))
+        self._emitter.vector(VectorOp.PACK, packed.at(0, outer=count), low, high, outer=pairs, inner=count)
+
+    def _transpose(self, weights: Operand, square: Square) -> None:
+        """Write the rows of a square, or pairs of them, transposed into their owner's row copy."""
+        config, columns, tiling = self._config, self._columns, self._layer.tiling
+        tile, lane = divmod(square.first, tiling.units.lanes)
+        base, of_unit = 0, self._of_unit
+        for group in tiling.unit_groups:
+            if tile < group.first + group.count:
+                break
+            base += tiling.depth * of_unit * group.count
+        stride = of_unit * group.count  # vectors from one column to the next
+        for position in range(columns.count):
+            column = columns.first_tile + position
+            of_units = column >= tiling.inputs.tiles
+            share = tiling.units if of_units else tiling.inputs
+            start = (
+                (column - tiling.inputs.tiles) * share.lanes + tiling.inputs.padded
+                if of_units
+                else (column * share.lanes)
+            )
+            vector = base + start * stride + of_unit * (tile - group.first)
+            self._emitter.transpose(
+                weights.at(position, outer=columns.count, inner=of_unit * columns.count),
+                Place(self._layer.rows, vector),
+                gates=of_unit,
+                target=square.owner,
+                beat=lane // config.beat_words,
+                rows=square.units,
+                lanes=tiling.lanes_of_column(column),
+                outer_beats=config.vector_beats,
+                lane_beats=stride * config.vector_beats,
+                channel_beats=share.share * stride * config.vector_beats,
+            )
+
+
+def _units_of_a_square(config: Config, most: int) -> int:
+    """Give how many units are transposed together, at most `most` of them if that is possible.
+
+    Their words of a row are one burst: the longer it is, the fewer responses the memory owes. A square is a tile, or a
+    half of one, and so on. So no square crosses the end of a tile, and each begins with a beat.
+    """
+    units = config.lanes
+    while units > max(most, config.beat_words):
+        units //= 2
+    return units
+
+
 SCALE = Parameter(contract.PARAMETER_SCALE)
 WEIGHT_DECAY = Parameter(contract.PARAMETER_WEIGHT_DECAY)
-ZERO = Parameter(contract.PARAMETER_ZERO)
 MOMENTUM = Parameter(contract.PARAMETER_MOMENTUM)
 LEARNING_RATE = Parameter(contract.PARAMETER_LEARNING_RATE)
 
@@ -104,3 +257,120 @@ class UpdateLayer:
                 weights, free = self._steps.step(places, len(units.rows) * columns.count, WEIGHT_DECAY)
                 refresh.write(weights, units, free)
         self._steps.biases(layer)
+
+
+_SETS = 2  # buffers that alternate: one is loaded while another is stored
+_NARROW_BUFFERS = 3  # of each set: updated weights, and what is packed of them for each copy
+
+
+class SharedUpdate:
+    """Emits the update of all layers by several groups.
+
+    Parameters
+    ----------
+    config : Config
+    emitter : Emitter
+    layers : list of LayerArrays
+        All stages of all layers.
+    """
+
+    def __init__(self, config: Config, emitter: Emitter, layers: list[LayerArrays]):
+        steps = Steps(config, emitter, config.scratch_depth // (UPDATE_SETS * UPDATE_ARRAYS))
+        self._layers, self._steps = layers, steps
+        pieces = [(layer, columns) for layer in layers for columns in layer.shards.columns]
+        self._pieces = [
+            _ColumnGroup(config, emitter, steps, layer, columns, _updated(layer, columns, turn))
+            for turn, (layer, columns) in enumerate(pieces)
+        ]
+
+    def emit(self) -> None:
+        """Append the instructions: a column group is spread when the next one has been updated."""
+        self._pieces[0].update()
+        for before, piece in pairwise(self._pieces):
+            piece.update()
+            before.spread()
+        self._pieces[-1].spread()
+        for layer in self._layers:
+            self._steps.biases(layer)
+
+
+def _updated(layer: LayerArrays, columns: Columns, turn: int) -> Place:
+    """Where groups store their updated weights of a column group: in the exchange, or where narrow in the weights."""
+    if layer.tiling.narrow or not layer.exchange:
+        return Place(layer.weights, columns.first_in_shard, (columns.number,))
+    return Place(layer.exchange.updated(turn), 0)
+
+
+class _ColumnGroup:
+    """Emits both halves of the update of a layer's column group.
+
+    Parameters
+    ----------
+    config, emitter, steps
+    layer : LayerArrays
+    columns : Columns
+    updated : Place
+        Where the groups find its updated weights.
+    """
+
+    def __init__(
+        self, config: Config, emitter: Emitter, steps: Steps, layer: LayerArrays, columns: Columns, updated: Place
+    ):
+        self._emitter, self._steps, self._layer = emitter, steps, layer
+        self._columns, self._updated, self._narrow = columns, updated, layer.tiling.narrow
+        buffers = _NARROW_BUFFERS if self._narrow else 1
+        self._refresh = Refresh(config, emitter, layer, columns, config.scratch_depth // (_SETS * buffers))
+        scratch = Scratch(config)
+        most = self._refresh.most_vectors
+        self._sets = [[scratch.take("updated weights", most) for _ in range(buffers)] for _ in range(_SETS)]
+
+    def update(self) -> None:
+        """Update a group's rows."""
+        layer, columns, most = self._layer, self._columns, self._steps.most
+
+        def some(turn: int, count: int = most) -> None:
+            vector = turn * most
+            of_shard = columns.first_in_shard + vector
+            state = (Place(array, of_shard, (of_shard,)) for array in (layer.gradient, layer.velocity))
+            self._steps.step(
+                [self._weights(vector), *state],
+                count,
+                WEIGHT_DECAY,
+                updated=self._updated.at(vector),
+                group_stride=0 if self._narrow else layer.shards.stride * columns.count,
+            )
+
+        turns, rest = divmod(layer.shards.rows * columns.count, most)
+        self._emitter.loop(turns, some)
+        if rest:
+            some(turns, rest)
+
+    def _weights(self, vector: int) -> Place:
+        """Where the weights lie before the update, from a vector of the first group's rows on.
+
+        Weights that are updated in place are read before they are stored, because the update depends on them. So their
+        loads have a part of their own, and wait for no earlier store.
+        """
+        if self._narrow:
+            place = self._updated.at(vector)
+            return Place(place.array, place.vector, (*place.part, "before"))
+        return Place(self._layer.columns, self._columns.first + vector, (self._columns.number,))
+
+    def spread(self) -> None:
+        """Take over all updated rows from the groups that have them."""
+        columns = self._columns
+        for number, square in enumerate(self._refresh.squares()):
+            buffer, *free = self._sets[number % _SETS]
+            self._load(square, buffer)
+            if not self._narrow:
+                place = Place(self._layer.columns, columns.first + square.rows.start * columns.count, (columns.number,))
+                count = len(square.rows) * columns.count
+                self._emitter.store(buffer, place, Traffic.WEIGHTS, 1, count, made_of=self._updated.array)
+            self._refresh.write(buffer, square, free)
+
+    def _load(self, square: Square, buffer: Operand) -> None:
+        shards, rows, count = self._layer.shards, square.rows, self._columns.count
+        for group, some in shards.owners(rows):
+            row = some.start - shards.rows_of(group).start
+            to = buffer.at((some.start - rows.start) * count)
+            self._emitter.load(to, self._updated.at(row * count), Traffic.WEIGHTS, 1, len(some) * count, group=group)

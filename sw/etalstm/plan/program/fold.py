@@ -1,10 +1,16 @@
-"""Folds the turns of a loop, written out one after the other, into one body."""
+"""Loops: folds turns that are written one after the other into one body, and gives the machine's words of it."""
 
-from collections.abc import Hashable, Iterator
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
 from typing import final
 
-from etalstm_hw.contract import Opcode
+from etalstm.errors import PlanError
+from etalstm_hw import contract
+from etalstm_hw.contract import Engine, Opcode
 
 FEWEST_TURNS = 4  # below that, turns are written out: two that repeat, one that is left out, the last one
 MOST_PERIOD = 8  # turns that a body may hold: halves of two memories alternate, and a few turns may share work
@@ -184,3 +190,171 @@ def folded(turns: list[Turn], found: Steady, count: int) -> Repeat:
             instruction.strides.append(stride)
         body += turn.block
     return Repeat(count, body)
+
+
+MOST_RUNS = 4  # runs of one kind each that repeat together: a refresh step, the two before the next, those between
+
+
+def strided(steps: list[int]) -> list[range]:
+    """Cut steps into runs of constant distance, in their order."""
+    runs, first = [], 0
+    while first < len(steps):
+        last = first
+        distance = steps[first + 1] - steps[first] if first + 1 < len(steps) else 1
+        while last + 1 < len(steps) and steps[last + 1] - steps[last] == distance:
+            last += 1
+        runs.append(range(steps[first], steps[last] + distance, distance))
+        first = last + 1
+    return runs
+
+
+def alike(items: Iterable[int], kind: Callable[[int], Hashable]) -> list[list[int]]:
+    """Cut items into runs of one kind, in their order."""
+    return [list(run) for _, run in groupby(items, kind)]
+
+
+def loop_through(
+    loop: Callable[[int, Callable[[int], None], int], None],
+    steps: Sequence[int],
+    kind: Callable[[int], Hashable],
+    emit: Callable[[int], None],
+    period: int = 1,
+) -> None:
+    """Emit steps in loops: those of one kind in a row are a loop, and runs that repeat are one around theirs.
+
+    Parameters
+    ----------
+    loop : function
+        Appends a loop: :meth:`etalstm.plan.program.program.Program.loop`.
+    steps : sequence of int
+    kind : function
+        From a step to what may make it differ from others.
+    emit : function
+        Emits a step.
+    period : int
+        Steps of one kind repeat after a multiple of so many.
+    """
+    runs = alike(steps, kind)
+    shapes = [(kind(run[0]), len(run)) for run in runs]
+
+    def emit_run(run: list[int]) -> None:
+        loop(len(run), lambda turn: emit(run[turn]), period)
+
+    def emit_turn(of_turn: list[list[list[int]]], turn: int) -> None:
+        for run in of_turn[turn]:
+            emit_run(run)
+
+    first = 0
+    while first < len(runs):
+        together, turns = _repeated(shapes[first:])
+        of_turn = [runs[first + n * together : first + (n + 1) * together] for n in range(turns)]
+        if turns == 1:
+            emit_run(runs[first])
+        else:
+            around = math.lcm(period, length := sum(map(len, of_turn[0]))) // length
+            loop(turns, partial(emit_turn, of_turn), around)
+        first += together * turns
+
+
+def _repeated(shapes: Sequence[Hashable]) -> tuple[int, int]:
+    """Tell how many runs repeat together from the first on, and how often: one, once, if no loop is made of them."""
+    for together in range(2, MOST_RUNS + 1):
+        turns = 1
+        while shapes[turns * together : (turns + 1) * together] == shapes[:together]:
+            turns += 1
+        if turns >= FEWEST_TURNS:
+            return together, turns
+    return 1, 1
+
+
+WAIT_FIELDS = {engine: f"wait_{engine.name.lower()}" for engine in Engine if engine != Engine.CAST}
+
+
+def encode(opcode: Opcode, **values: int) -> int:
+    """Pack an instruction.
+
+    Raises
+    ------
+    PlanError
+        If a value does not fit its field.
+    """
+    try:
+        return contract.encode(opcode, **values)
+    except ValueError as error:
+        raise PlanError(f"no instruction can express this network on this machine: {error}") from error
+
+
+def lowered(node: Instruction | Repeat) -> list[int]:
+    """Give the words of an instruction, or of a loop that no other loop is around.
+
+    An address register belongs to a vector of strides: what each turn of the loops, the outermost first, adds to an
+    address. It is advanced at the end of each body, and set back behind the loop.
+
+    Raises
+    ------
+    PlanError
+        If there are too many vectors, or loops inside each other.
+    """
+    if isinstance(node, Instruction):
+        return [_word(node, 0)]
+    vectors = {_vector(instruction) for instruction in instructions([node])} - {()}
+    if len(vectors) >= contract.ADDRESS_REGISTERS:
+        raise PlanError(
+            f"the addresses of a loop advance in {len(vectors)} ways, there are registers for "
+            f"{contract.ADDRESS_REGISTERS - 1}"
+        )
+    registers = {vector: number for number, vector in enumerate([(), *sorted(vectors)])}
+    words, rest = _block([node], 0, registers)
+    return words + _advance(rest)
+
+
+def _vector(instruction: Instruction) -> tuple[int, ...]:
+    """Give the strides of an instruction, the outermost loop's first, without zeros at the end."""
+    strides = instruction.strides
+    first = next((n for n, stride in enumerate(strides) if stride), len(strides))
+    return tuple(reversed(strides[first:]))
+
+
+def _block(block: Block, depth: int, registers: dict[tuple[int, ...], int]) -> tuple[list[int], Counter[int]]:
+    """Give the words of a block inside `depth` loops, and what has yet to be added to registers behind it."""
+    words: list[int] = []
+    rest: Counter[int] = Counter()
+    for node in block:
+        words += _advance(rest)
+        rest = Counter()
+        if isinstance(node, Instruction):
+            words.append(_word(node, registers[_vector(node)]))
+        else:
+            inner, rest = _loop(node, depth, registers)
+            words += inner
+    return words, rest
+
+
+def _loop(loop: Repeat, depth: int, registers: dict[tuple[int, ...], int]) -> tuple[list[int], Counter[int]]:
+    if depth == contract.LOOP_DEPTH:
+        raise PlanError(f"a program has more than {contract.LOOP_DEPTH} loops inside each other")
+    body, steps = _block(loop.body, depth + 1, registers)
+    vectors = {_vector(instruction) for instruction in instructions(loop.body)}
+    strides = Counter({registers[vector]: vector[depth] for vector in vectors if len(vector) > depth})
+    steps.update(strides)
+    body += _advance(steps)
+    back = Counter({register: -stride * loop.turns for register, stride in strides.items()})
+    return [encode(Opcode.LOOP, turns=loop.turns, length=len(body)), *body], back
+
+
+def _advance(amounts: Counter[int]) -> list[int]:
+    """Give the ADVANCEs that add amounts to registers."""
+    moved = sorted((register, amount) for register, amount in amounts.items() if amount)
+    words = []
+    for first in range(0, len(moved), contract.ADVANCES):
+        values: dict[str, int] = {}
+        for n, (register, amount) in enumerate(moved[first : first + contract.ADVANCES]):
+            values |= {f"register{n}": register, f"amount{n}": amount % (1 << contract.ADDRESS_BITS)}
+        words.append(encode(Opcode.ADVANCE, **values))
+    return words
+
+
+def _word(instruction: Instruction, register: int) -> int:
+    waits = {WAIT_FIELDS[engine]: instruction.waits[engine] for engine in WAIT_FIELDS if instruction.waits[engine]}
+    address = {"address": instruction.address} if instruction.address else {}
+    return encode(instruction.opcode, **waits, **address, **instruction.fields, register=register)

@@ -13,9 +13,9 @@ from etalstm.plan.program.fold import (
     Turn,
     check,
     folded,
+    lowered,
     steady,
 )
-from etalstm.plan.program.lower import lowered
 from etalstm.plan.program.tracker import Counts, Resource, Tracker, VectorSet, Waiter
 from etalstm.plan.program.volume import Volume
 from etalstm_hw import contract
