@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from etalstm.cli import TREE, Group
+from etalstm.cli.catalogue import NEW_NAMES
 from etalstm.cli.main import run
-from etalstm.cli.renamed import NEW_NAMES
 
 MAIN = "from etalstm.cli.main import main; main()"
 MOST_CPU_SECONDS = 0.5  # of the help, on a processor that has nothing else to do

@@ -1,8 +1,8 @@
-"""The command line, ``eta-lstm``: its commands are in folders by purpose, a command in the module of its name.
+"""The command line, ``eta-lstm``: its commands are functions of their names, in modules and folders by purpose.
 
-:data:`TREE` names them all. To add a command, write its module and name it there. A command is a function of its own
-name; its module is imported when it runs. ``options`` declares what several commands share, ``parser`` and
-``application`` put the tree together, ``renamed`` has the names of earlier releases.
+:data:`TREE` names them all, each with its module. To add a command, write its function and name it there. A module is
+imported when one of its commands runs. ``options`` declares what several commands share, ``parser`` and ``application``
+put the tree together, ``catalogue`` knows names and options, also those of earlier releases.
 """
 
 from collections.abc import Mapping
@@ -31,43 +31,31 @@ class Group:
 
 
 HW = {
-    "verilog": "hw.verilog",
-    "build": "hw.build",
-    "program": "hw.program",
-    "report": "hw.report",
+    "verilog": "hw.description",
+    **dict.fromkeys(("build", "program", "report"), "hw.vivado"),
     "resources": "hw.resources",
-    "contract": "hw.contract",
+    "contract": "hw.description",
     "selftest": "hw.selftest",
 }
 VERIFY = {
     "compare": "verify.compare",
-    "arithmetic": "verify.arithmetic",
-    "activation": "verify.activation",
-    "faults": "verify.faults",
-    "programs": "verify.programs",
+    **dict.fromkeys(("arithmetic", "activation"), "verify.proofs"),
+    **dict.fromkeys(("faults", "programs"), "verify.campaigns"),
     "coverage": "verify.coverage",
-    "endurance": "verify.endurance",
+    "endurance": "verify.campaigns",
 }
 BENCH = {
     "iteration": "bench.iteration",
-    "golden": "bench.golden",
-    "torch": "bench.torch",
-    "skip": "bench.skip",
+    **dict.fromkeys(("golden", "torch"), "bench.speed"),
+    "skip": "bench.streams",
     "shares": "bench.shares",
-    "codec": "bench.codec",
-    "buckets": "bench.buckets",
-    "epochs": "bench.epochs",
-    "boards": "bench.boards",
+    "codec": "bench.streams",
+    **dict.fromkeys(("buckets", "epochs"), "bench.epochs"),
+    "boards": "bench.speed",
     "scaling": "bench.scaling",
-    "simulators": "bench.simulators",
+    "simulators": "bench.speed",
 }
-STUDY = {
-    "density": "research.study",
-    "translation": "research.study",
-    "choose": "research.study",
-    "sizes": "research.study",
-    "compress": "research.study_compress",
-}
+STUDY = dict.fromkeys(("density", "translation", "choose", "sizes", "compress"), "research.study")
 TRANSLATE = dict.fromkeys(("train", "run", "evaluate"), "research.translate")
 PROFILE = dict.fromkeys(("latency", "draw"), "research.profile")
 RESEARCH: dict[str, str | Group] = {
@@ -76,17 +64,17 @@ RESEARCH: dict[str, str | Group] = {
     "compress": "research.compress",
     "translate": Group(TRANSLATE, "Train a model that translates sentences, and use it."),
     "profile": Group(PROFILE, "Find out what a machine does with a network of a size."),
-    "reduced": "research.reduced",
-    "layout": "research.layout",
-    "attention": "research.attention",
+    "reduced": "research.pytorch",
+    "layout": "research.pytorch",
+    "attention": "research.pytorch",
 }
 COMMANDS: dict[str, str | Group] = {
     "train": "train",
     **dict.fromkeys(("evaluate", "predict", "generate", "export"), "using"),
-    "plot": "plot",
+    "plot": "using",
     "launch": "launch",
     "plan": Group({"check": "plan"}, module="plan"),
-    "model": Group({"check": "model_check", "trace": "model_trace"}, module="model"),
+    "model": Group({"check": "model_check", "trace": "model"}, module="model"),
     "hw": Group(HW, "Make the machine: Verilog, bitstream, what it costs, and a test of one that is there."),
     "verify": Group(VERIFY, "Compare devices bit for bit, prove arithmetic, and inject faults."),
     "bench": Group(BENCH, "Measure iterations, parts of the machine, simulators and several boards."),

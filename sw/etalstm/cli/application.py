@@ -16,9 +16,8 @@ from typing import Annotated, Any
 import typer
 
 from etalstm.cli import SIGNAL_EXIT, TREE
-from etalstm.cli.catalogue import PROGRAM, unknown_option
+from etalstm.cli.catalogue import NEW_NAMES, PROGRAM, renamed, unknown_option
 from etalstm.cli.parser import ANY_WIDTH, CommandGroup, help_unless_invoked, load_group
-from etalstm.cli.renamed import NEW_NAMES, renamed
 from etalstm.errors import EtaLstmError
 from etalstm.host.mpi import World, as_rank
 

@@ -1,11 +1,11 @@
 """``eta-lstm launch``."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
+from etalstm.cli.output import say
 from etalstm.network.shape import check_size
 from etalstm.train.launch import TRAIN, Launch
 
@@ -27,8 +27,4 @@ def launch(
         raise ValueError(f"--max-restarts goes on with a run of {TRAIN}, got {command[0]}")
     if hostfile is not None and not hostfile.is_file():
         raise ValueError(f"hostfile must be a file, got {hostfile}")
-    return Launch(ranks, command, hostfile).run(max_restarts, _say)
-
-
-def _say(text: str) -> None:
-    print(f"eta-lstm: {text}", file=sys.stderr, flush=True)
+    return Launch(ranks, command, hostfile).run(max_restarts, lambda text: say(f"eta-lstm: {text}"))

@@ -38,6 +38,7 @@ MemoryBudget = Annotated[
     int | None,
     Option("--memory-budget", help="Bytes of the device's memory; what cells keep beyond it goes to the host and back"),
 ]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON object")]
 Trace = Annotated[
     Path | None, Option("--trace", help="Waveform of the simulated machine to write: FILE.fst, or FILE.vcd")
 ]

@@ -1,10 +1,15 @@
-"""What commands print: tables in which no number is cut, and remarks that are no part of a result."""
+"""What commands print, and what they say where a package is missing that an extra installs."""
 
+import importlib
+import importlib.util
 import sys
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 
 from rich.console import Console
 from rich.table import Table
+
+from etalstm.errors import DeviceError
 
 _ANY = 10_000  # columns: more than any table has
 
@@ -31,3 +36,22 @@ def print_table(table: Table) -> None:
     console = Console()
     needed = console.measure(table, options=console.options.update(max_width=_ANY)).maximum
     Console(width=max(console.width, needed)).print(table)
+
+
+NAMES = {"torch": "PyTorch"}
+
+
+def with_extra(module: str, extra: str = "torch", needed: tuple[str, ...] = ("torch",)) -> ModuleType:
+    """Import a module of the package that needs others, which an extra installs.
+
+    Raises
+    ------
+    DeviceError
+        Naming the first that is missing, and the extra.
+    """
+    for name in needed:
+        if importlib.util.find_spec(name) is None:
+            raise DeviceError(
+                f"{NAMES.get(name, name)} is not installed; install the extra: pip install 'etalstm[{extra}]'"
+            )
+    return importlib.import_module(module)

@@ -1,6 +1,5 @@
 """``eta-lstm train``."""
 
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ from etalstm.cli import SIGNAL_EXIT
 from etalstm.cli.declared import chosen, with_settings
 from etalstm.cli.devices import open_on_ranks
 from etalstm.cli.options import option
+from etalstm.cli.output import say
 from etalstm.data import open_data
 from etalstm.device.ranks.team import find_team
 from etalstm.network.shared_tokens import OFF
@@ -57,15 +57,15 @@ def train(
         found = open_data(settings)
     refuse_unused({*of_line, *_changed(of_file)}, settings, found)
     for note in found.notes:
-        print(note, file=sys.stderr, flush=True)
+        say(note)
     with ExitStack() as stack:
         stack.enter_context(folder).open(resume, overwrite)
         opened = stack.enter_context(open_on_ranks(settings.device, settings.preset, settings.pipeline))
         trainer = Trainer(settings, opened, folder, resume, overwrite, found)
         if trainer.data.buckets:
-            print(_described(trainer.data.buckets), file=sys.stderr, flush=True)
+            say(_described(trainer.data.buckets))
         if settings.shared_tokens != OFF:
-            print(trainer.learner.sharing.reason, file=sys.stderr, flush=True)
+            say(trainer.learner.sharing.reason)
         service = open_service(log, str(out), settings) if log else None
         if service:
             stack.enter_context(service)

@@ -1,4 +1,4 @@
-"""Commands that use what a run has trained: evaluate, predict, generate, export."""
+"""Commands that use what a run has trained: evaluate, predict, generate, export, plot."""
 
 import json
 from contextlib import ExitStack
@@ -15,10 +15,11 @@ from etalstm.data import SPLITS, DataSet, open_data
 from etalstm.data.arrays import ARRAYS, read_inputs
 from etalstm.data.files import read_text
 from etalstm.data.tables import DELIMITERS
-from etalstm.errors import DataError
+from etalstm.errors import DataError, RunError
 from etalstm.network.execution import PRESET_HELP
 from etalstm.train import TrainedModel, load
 from etalstm.train.folder import RunFolder
+from etalstm.train.metrics import draw_runs, read_log
 from etalstm.train.trained import CHECKPOINTS, FORMATS
 
 Run = Annotated[Path, Argument(help="Folder of eta-lstm train")]
@@ -149,3 +150,25 @@ def export(
     """Write a trained network's parameters with PyTorch's names."""
     with load(run, checkpoint=checkpoint) as model:
         model.export(out)
+
+
+def plot(
+    runs: Annotated[list[Path], Argument(help="Folders of runs")],
+    out: Annotated[Path, Option(help="Picture to write: .svg, .png or .pdf")] = Path("curves.svg"),
+    smoothing: Annotated[float, Option(help="Weight of the iterations before in the training curves")] = 0.9,
+) -> None:
+    """Draw loss and score of runs over each other: training as lines, validation as points, the test as a star."""
+    if not 0 <= smoothing < 1:
+        raise ValueError(f"smoothing must be at least 0 and below 1, got {smoothing}")
+    draw_runs([(str(run), _entries(run)) for run in runs], out, smoothing)
+    print(out)
+
+
+def _entries(run: Path) -> list[dict]:
+    path = RunFolder(run).metrics
+    if not path.is_file():
+        raise RunError(f"{run}: there is no run in this folder: no {path.name}")
+    entries = read_log(path)
+    if not any(entry["kind"] == "iteration" for entry in entries):
+        raise RunError(f"{path}: no iteration is in it yet")
+    return entries

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from amaranth.build.run import BuildPlan
 
-from etalstm.cli.hw import build
+from etalstm.cli.hw import vivado as command
 from etalstm.cli.main import run
 from etalstm_hw import config as configurations
 
@@ -41,7 +41,7 @@ def plan(monkeypatch):
     small = BuildPlan("build_vcu128")
     small.add_file("build_vcu128.sh", 'set -e\n: ${VIVADO:=vivado}\n"$VIVADO" -mode batch -source vcu128.tcl\n')
     small.add_file("manifest.json", json.dumps(MANIFEST))
-    monkeypatch.setattr(build, "prepare", lambda options: small)
+    monkeypatch.setattr(command, "prepare", lambda options: small)
 
 
 def vivado(directory, version="2023.2", code=0):

@@ -1,7 +1,6 @@
 """``eta-lstm research compress``: a network that grows and shrinks, guided by what a machine says of sizes."""
 
 import importlib
-import importlib.util
 import sys
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
@@ -10,14 +9,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated
 
-from rich.table import Table
 from typer import Context
 
 from etalstm.cli import SIGNAL_EXIT
 from etalstm.cli.declared import chosen, with_settings
-from etalstm.cli.extras import with_extra
 from etalstm.cli.options import option
-from etalstm.cli.output import print_table
+from etalstm.cli.output import print_rows, with_extra
 from etalstm.cli.research.profile import cycles_of
 from etalstm.device import GOLDEN, open_device
 from etalstm.errors import PlanError, RunError
@@ -147,13 +144,9 @@ def _opened(engine: str, preset: str):
 
 def _print_result(score: str, rounds: list[dict], last: dict) -> None:
     dense = rounds[0]
-    table = Table(title="Rounds; times fewer than the dense start in brackets", title_justify="left")
     columns = "step", "inputs/units", "LSTM parameters", "all parameters", "validation", "test", "cycles", ""
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("step", "") else "right")
-    for entry in rounds:
-        table.add_row(*_row(score, entry, dense))
-    print_table(table)
+    rows = (_row(score, entry, dense) for entry in rounds)
+    print_rows("Rounds; times fewer than the dense start in brackets", columns, rows, left=(0, len(columns) - 1))
     print(f"kept: {last['fold']:.2f} times fewer LSTM parameters, test {score.replace('_', ' ')} {last[score]:.2f}")
     for phase, reason in last["ended"].items():
         print(f"{phase} ended: {reason}")

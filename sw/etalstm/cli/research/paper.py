@@ -1,7 +1,6 @@
 """``eta-lstm research paper``: the comparison of the source paper anew, as one page."""
 
 import json
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
+from etalstm.cli.output import say
 from etalstm.errors import PlanError
 from etalstm.host.computer import count_processors
 from etalstm.host.drawing import check_can_draw
@@ -72,4 +72,4 @@ def answer(request: Request, config: Config) -> dict:
 
 
 def _report(request: Request, found: dict) -> None:
-    print(f"{request.key}: {found['cycles']:,} cycles", file=sys.stderr, flush=True)
+    say(f"{request.key}: {found['cycles']:,} cycles")

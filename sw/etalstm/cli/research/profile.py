@@ -10,10 +10,9 @@ import numpy as np
 from rich.table import Table
 from typer import Argument, Context, Option
 
-from etalstm.cli.extras import with_extra
 from etalstm.cli.model_check import Configuration, compare
 from etalstm.cli.options import refuse
-from etalstm.cli.output import print_table
+from etalstm.cli.output import print_table, with_extra
 from etalstm.errors import PlanError, RunError
 from etalstm.host.computer import count_processors, worker_processes
 from etalstm.model.measured import measure

@@ -2,23 +2,30 @@
 
 import importlib
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Context, Option
 
+from etalstm.cli.options import refuse
+from etalstm.cli.output import say, with_extra
 from etalstm.cli.parser import given
+from etalstm.cli.research.profile import RUNS
 from etalstm.cli.research.translate import PACKAGE, package
 from etalstm.data import DATASETS, TASKS
 from etalstm.host.drawing import can_draw
 from etalstm.host.durable import write_whole
-from etalstm.network.shape import check_size
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.shape import NetworkShape, check_size
 from etalstm.research.paper.densities import PATH
 from etalstm.research.studies.chosen import USES, choose_all
 from etalstm.research.studies.figure import draw, draw_sizes
 from etalstm.research.studies.page import markdown as page_of_study
 from etalstm.research.studies.reduction import FORM, OF_MS2, Reduction
+from etalstm.research.studies.shrinking import FILE, ShrunkRun, read_runs, write_runs
+from etalstm.research.studies.shrinking import Network as ShrunkNetwork
+from etalstm.research.studies.shrinking_figure import draw_runs
+from etalstm.research.studies.shrinking_page import markdown
 from etalstm.research.studies.sizes import markdown as page_of_sizes
 from etalstm.research.studies.sizes import read_sizes, rows_by_size
 from etalstm.research.studies.study import run_study
@@ -48,18 +55,18 @@ def study_of(subject: Subject, settings, runs: str, seeds: int, out: Path) -> No
         Naming the value that cannot be.
     """
     check_size("seeds", seeds)
-    study = run_study(subject, settings, Reduction.of_several(runs), seeds, out / "density.json", _report)
+    study = run_study(subject, settings, Reduction.of_several(runs), seeds, out / "density.json", say)
     page = page_of_study(subject, study, seeds)
     write_whole(out / "density.md", page)
     print(page)
-    if can_draw():
+    if _can_draw():
         draw(study, out / "density.svg", subject.score(study["settings"]))
-    else:
-        print("no figure: matplotlib is not installed (extra `study`)", file=sys.stderr)
 
 
-def _report(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+def _can_draw() -> bool:
+    if not can_draw():
+        say("no figure: matplotlib is not installed (extra `study`)")
+    return can_draw()
 
 
 KINDS = "dense,ms1:0.1,ms1-bf16:0.1,ms1-bf16:0.2,ms1-bf16:0.1:0.05,ms1-bf16:0.2:0.1"
@@ -176,3 +183,51 @@ def sizes(
     print(page)
     if can_draw():
         draw_sizes(rows_by_size(read_sizes(studies)), out / "sizes.svg")
+
+
+def compress(
+    context: Context,
+    runs: Annotated[
+        list[Path], Argument(help=f"Folders of runs of eta-lstm research compress, or {FILE} of earlier studies")
+    ],
+    out: Annotated[Path, Option(help=f"Folder for {FILE}, shrinking.md and shrinking.svg")],
+    host: Annotated[bool, Option("--host", help="Time the networks on this computer, too, with PyTorch")] = False,
+    steps: Annotated[int, Option(help="With --host: steps of an iteration")] = 35,
+    turns: Annotated[int, Option(help="With --host: turns of each size; medians count")] = RUNS,
+) -> None:
+    """Set runs of compress beside each other: how many times smaller, how much worse, for each step and seed."""
+    if not host:
+        refuse(context, "only used with --host", "steps", "turns")
+    found = read_runs(runs)
+    if host:
+        _time(found, check_size("steps", steps), check_size("turns", turns))
+    out.mkdir(parents=True, exist_ok=True)
+    write_runs(found, out / FILE)
+    timed = f" --host --steps {steps} --turns {turns}" if host else ""
+    page = markdown(found, f"eta-lstm research study compress RUN ...{timed} --out DIR")
+    write_whole(out / "shrinking.md", page)
+    print(page)
+    if _can_draw():
+        draw_runs(found, out / "shrinking.svg")
+
+
+def _time(runs: list[ShrunkRun], steps: int, turns: int) -> None:
+    """Put down how long an iteration of the LSTMs that are shown takes on this computer. All layers take turns."""
+    timing = with_extra("etalstm.research.profile.host")
+    for batch in sorted({run.settings["batch"] for run in runs}):
+        shown = [one for run in runs if _timed(run, batch) for _, one in run.shown]
+        layers = sorted({layer for one in shown for layer in one.layers()})
+        seconds = timing.seconds_of([NetworkShape(*layer) for layer in layers], batch, steps, turns)
+        by_layer = dict(zip(layers, seconds, strict=True))
+        for one in shown:
+            one.milliseconds = _milliseconds(one, by_layer)
+
+
+def _timed(run: ShrunkRun, batch: int) -> bool:
+    """Tell whether a run has this batch, and LSTMs of one direction as PyTorch has them."""
+    settings = run.settings
+    return settings["batch"] == batch and settings["cell"] == LSTM.name and not settings["bidirectional"]
+
+
+def _milliseconds(network: ShrunkNetwork, by_layer: dict[tuple[int, int], float]) -> float:
+    return 1e3 * sum(by_layer[layer] for layer in network.layers())

@@ -1,7 +1,6 @@
 """``eta-lstm research translate``: train a model that translates sentences, use it, and score it."""
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
@@ -14,8 +13,8 @@ from typer import Argument, Context, Option
 
 from etalstm.cli import SIGNAL_EXIT
 from etalstm.cli.devices import DEVICES_HELP
-from etalstm.cli.extras import with_extra
 from etalstm.cli.options import option
+from etalstm.cli.output import with_extra
 from etalstm.cli.parser import given
 from etalstm.cli.using import lines_of
 from etalstm.device import GOLDEN, open_device

@@ -2,14 +2,12 @@
 
 import importlib
 import json
-import sys
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from typer import Option
 
-from etalstm.cli.output import print_table
+from etalstm.cli.output import print_rows, say
 
 NAMED = 40  # holes that are printed; `--json` has all
 
@@ -25,7 +23,7 @@ def coverage(
     names = toggling.control_modules(measure.PRESET)
     if toggles is not None and toggles not in names:
         raise ValueError(f"toggles must be one of {', '.join(names)}, got {toggles!r}")
-    found = measure.measure(seed, log=lambda text: print(text, file=sys.stderr, flush=True))
+    found = measure.measure(seed, log=say)
     summary = importlib.import_module("etalstm_sim.trials.coverage.summary").Summary(found.hits)
     modules = toggling.module_toggles(found.toggles, measure.PRESET)
     if as_json:
@@ -61,27 +59,21 @@ def _described(found, summary, modules) -> dict:
 def _print_statuses(summary) -> None:
     counts = summary.of_statuses()
     statuses = list(dict.fromkeys(status for _, status in counts))
-    table = Table(title="Bins that were hit, of those that can be: memory × architecture, by opcode and status")
-    table.add_column("opcode")
-    for status in statuses:
-        table.add_column(status, justify="right")
-    for opcode in dict.fromkeys(opcode for opcode, _ in counts):
-        table.add_row(opcode, *(_share(counts[opcode, status]) for status in statuses))
-    print_table(table)
+    opcodes = dict.fromkeys(opcode for opcode, _ in counts)
+    rows = ((opcode, *(_share(counts[opcode, status]) for status in statuses)) for opcode in opcodes)
+    title = "Bins that were hit, of those that can be: memory × architecture, by opcode and status"
+    print_rows(title, ["opcode", *statuses], rows, justify="center")
 
 
 def _print_variants(summary) -> None:
     counts = summary.of_variants()
     architectures = list(dict.fromkeys(architecture for *_, architecture in counts))
-    table = Table(title="Memories under which a variant ran to DONE, by architecture")
-    table.add_column("opcode")
-    table.add_column("variant")
-    for architecture in architectures:
-        table.add_column(architecture, justify="right")
-    for opcode, variant in dict.fromkeys((opcode, variant) for opcode, variant, _ in counts):
-        shares = (_share(counts[opcode, variant, architecture]) for architecture in architectures)
-        table.add_row(opcode, variant, *shares)
-    print_table(table)
+    variants = dict.fromkeys((opcode, variant) for opcode, variant, _ in counts)
+    rows = (
+        (*variant, *(_share(counts[*variant, architecture]) for architecture in architectures)) for variant in variants
+    )
+    title = "Memories under which a variant ran to DONE, by architecture"
+    print_rows(title, ["opcode", "variant", *architectures], rows, left=(0, 1), justify="center")
 
 
 def _share(counts: tuple[int, int]) -> str:
@@ -89,15 +81,13 @@ def _share(counts: tuple[int, int]) -> str:
 
 
 def _print_toggles(modules, preset: str) -> None:
-    table = Table(title=f"Bits of the control logic, preset {preset}")
-    table.add_column("module")
-    for name in ("bits", "toggled both ways", "share", "not", "excused"):
-        table.add_column(name, justify="right")
+    rows = []
     for module in modules:
         toggled = module.bits - len(module.untoggled)
         counts = (module.bits, toggled, f"{module.share:.1%}", len(module.untoggled), len(module.excused))
-        table.add_row(module.module, *map(str, counts))
-    print_table(table)
+        rows.append((module.module, *map(str, counts)))
+    columns = "module", "bits", "toggled both ways", "share", "not", "excused"
+    print_rows(f"Bits of the control logic, preset {preset}", columns, rows, justify="center")
 
 
 def _print_totals(found, summary, modules) -> None:
