@@ -33,9 +33,9 @@ SHAPES = {
     "slice dense": ("slice", 40, 96, 1, 16, 12, 1, 1.0, "ms1", "swing"),
     "slice sparse groups": ("slice", 40, 64, 1, 16, 12, 2, 0.1, "ms1-bf16", "swing"),
     "vcu128 dense groups": ("vcu128", 1024, 1024, 1, 64, 8, 5, 1.0, "ms1-bf16", "swing"),
-    "vcu128 wide": ("vcu128", 1536, 1536, 2, 40, 8, 5, 1.0, "ms1-bf16", "swing"),
+    "vcu128 wide": ("vcu128", 1536, 1536, 2, 40, 4, 5, 1.0, "ms1-bf16", "swing"),
     "vcu128 dynamic": ("vcu128", 512, 512, 1, 80, 24, 5, 0.1, "ms1-bf16", "dynamic"),
-    "u280 layers": ("u280", 700, 700, 2, 50, 16, 4, 0.25, "ms1-bf16", "swing"),
+    "u280 layers": ("u280", 700, 700, 2, 50, 8, 4, 0.25, "ms1-bf16", "swing"),
     "vcu128 sparse groups": ("vcu128", 512, 512, 2, 80, 24, 5, 0.1, "ms1-bf16", "swing"),
 }
 

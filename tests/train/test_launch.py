@@ -42,7 +42,7 @@ def alone(tmp_path_factory):
     return done(started(folder, *ETA_LSTM), folder)
 
 
-@pytest.mark.parametrize(("ranks", "pipeline"), [(8, 1), (4, 2)])
+@pytest.mark.parametrize(("ranks", "pipeline"), [(4, 1), (4, 2)])
 def test_a_run_on_ranks_leaves_the_checkpoint_of_one_process(alone, tmp_path, ranks, pipeline):
     command = started(tmp_path / "run", find_mpiexec(), "-n", str(ranks), *ETA_LSTM)
     assert done([*command, "--pipeline", str(pipeline)], tmp_path / "run") == alone
