@@ -115,16 +115,8 @@ class Session(SessionHooks, BothPasses[InputGradients]):
     def send_as(self, delta_inputs: DeltaInputs) -> None:
         """Broadcast x and h another way from the next forward pass on; weights and velocities stay.
 
-        A device that runs programs keeps them where only the thresholds' values change.
-
-        Raises
-        ------
-        ValueError
-            If `delta_inputs` are no delta inputs, or for another number of layers.
-        DeviceError
-            If the device has no memory for it, or too few parameters for the thresholds; then nothing has changed.
-        HostMemoryError
-            If this computer's memory cannot hold what is sent.
+        A device that runs programs keeps them where only the thresholds' values change. Raises as :meth:`store_as`,
+        also where there are too few parameters for the thresholds, and ``HostMemoryError``.
         """
         shape = self.shape.with_execution(delta_inputs=delta_inputs)
         self._check_host_memory(shape)
@@ -149,14 +141,9 @@ class Session(SessionHooks, BothPasses[InputGradients]):
 
     @exclusive
     def forward(
-        self,
-        x: np.ndarray,
-        lengths: Sequence[int] | None = None,
-        h0: np.ndarray | None = None,
-        c0: np.ndarray | None = None,
-        skipped_cells: np.ndarray | None = None,
-        tokens: np.ndarray | None = None,
-    ) -> Outputs:
+        self, x: np.ndarray, lengths: Sequence[int] | None = None, h0: np.ndarray | None = None,
+        c0: np.ndarray | None = None, skipped_cells: np.ndarray | None = None, tokens: np.ndarray | None = None,
+    ) -> Outputs:  # fmt: skip
         """Run the network over a batch of sequences and store what ``backward`` needs.
 
         T is the pass's number of steps: at most that of the session. A pass of fewer steps costs no more, and has the
@@ -202,24 +189,14 @@ class Session(SessionHooks, BothPasses[InputGradients]):
 
     @exclusive
     def encode(self, intermediates: Sequence[np.ndarray], skipped_cells: np.ndarray | None = None) -> Iterator[bytes]:
-        """Compress what a forward pass that the host ran stores, as :meth:`load_intermediates` takes it.
+        """Compress what a forward pass that the host ran stores, for :meth:`load_intermediates`: sealed streams.
 
         Parameters
         ----------
         intermediates : L arrays, float32, (6, T, B, H)
             P_i, P_f, P_g, P_o, P_s, P_r of each layer as its storage has them, pruned and rounded; +0 at padded steps.
-        skipped_cells : array, bool, (L, T), optional
-            Cells that store nothing.
-
-        Returns
-        -------
-        iterator of bytes
-            Sealed streams, see :mod:`etalstm.formats.sealed_stream`.
-
-        Raises
-        ------
-        DeviceError
-            If the device takes no intermediates, or a layer's storage is dense.
+            :class:`DeviceError` if the device takes none, or a layer's storage is dense.
+        skipped_cells : see :meth:`forward`
         """
         network = self.shape.network
         if len(intermediates) != network.layers:
@@ -231,14 +208,9 @@ class Session(SessionHooks, BothPasses[InputGradients]):
 
     @exclusive
     def load_intermediates(
-        self,
-        x: np.ndarray,
-        h: np.ndarray,
-        streams: Iterable[bytes],
-        lengths: Sequence[int] | None = None,
-        skipped_cells: np.ndarray | None = None,
-        sent: Sequence[np.ndarray] | None = None,
-    ) -> None:
+        self, x: np.ndarray, h: np.ndarray, streams: Iterable[bytes], lengths: Sequence[int] | None = None,
+        skipped_cells: np.ndarray | None = None, sent: Sequence[np.ndarray] | None = None,
+    ) -> None:  # fmt: skip
         """Take what a forward pass that the host ran has left; stands for :meth:`forward` with the present weights.
 
         Parameters
@@ -257,8 +229,6 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         StreamError
             If a stream is damaged, of another network, not the one that comes next, or missing, or if there are too
             many; the message names it. The session is then as before the call, without a forward pass.
-        DeviceError
-            If the device takes no intermediates, or a layer's storage is dense.
         """
         self._require("load_intermediates", "load", *LOADED)
         of_pass = check_steps(self.shape, x)
@@ -276,12 +246,9 @@ class Session(SessionHooks, BothPasses[InputGradients]):
 
     @exclusive
     def backward(
-        self,
-        dy: np.ndarray,
-        dh: np.ndarray | None = None,
-        dc: np.ndarray | None = None,
+        self, dy: np.ndarray, dh: np.ndarray | None = None, dc: np.ndarray | None = None,
         delta_threshold: float = 0.0,
-    ) -> InputGradients:
+    ) -> InputGradients:  # fmt: skip
         """Run the last forward pass backwards.
 
         Parameters
@@ -344,14 +311,8 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         """Measure every cell: ‖δ‖·‖xh‖, the 2-norm of what each sequence added to its layer's dW there.
 
         To be called before ``update``: a device may run passes again, with the weights that they had. Gives float64
-        (L, T, B), 0 at padded steps and skipped cells.
-
-        Raises
-        ------
-        DeviceError
-            If the device is not one that :attr:`reduces`, or its memory has room for one layer's δ at a time only.
-        ValueError
-            If the cell is no LSTM.
+        (L, T, B), 0 at padded steps and skipped cells. :class:`DeviceError` if the device is not one that
+        :attr:`reduces`, or its memory has room for one layer's δ at a time only; ``ValueError`` if the cell is no LSTM.
         """
         self.shape.network.require_lstm("contributions of cells")
         self._require("contributions", "backward", "backward")
@@ -359,13 +320,9 @@ class Session(SessionHooks, BothPasses[InputGradients]):
 
     @exclusive
     def update(
-        self,
-        learning_rate: float,
-        momentum: float = 0.0,
-        clip: float | None = None,
-        weight_decay: float = 0.0,
+        self, learning_rate: float, momentum: float = 0.0, clip: float | None = None, weight_decay: float = 0.0,
         compensation: float = 1.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Change weights and velocities by the last backward pass: SGD with momentum, see :class:`UpdateRule`.
 
         Parameters

@@ -19,7 +19,6 @@ class Comparison:
 
     Members
     -------
-    tensors, words, mismatched_words : int
     first_mismatch : dict or None
         ``tensor``, ``index``, and each device's word in hexadecimal.
     cycles : (int, int)

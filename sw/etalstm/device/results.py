@@ -36,15 +36,6 @@ class InputGradients:
     """What a backward pass gives back to the host; each member is read from the device when first asked for.
 
     A member that was not read before the session's next ``forward`` or ``load`` raises :class:`CallOrderError`.
-
-    Members
-    -------
-    dx : array, float32, (T, B, I)
-        Gradient of the first layer's input; +0 at padded steps.
-    dh0, dc0 : arrays, float32, (L, B, H)
-        Gradients of the initial states.
-    norm : float
-        2-norm of the gradient of all weights and biases before clipping; :class:`DivergedError` if it is not finite.
     """
 
     def __init__(self, read: Callable[[str], Any]):
@@ -52,7 +43,7 @@ class InputGradients:
 
     @cached_property
     def dx(self) -> np.ndarray:
-        """Gradient of the first layer's input."""
+        """Gradient of the first layer's input, float32, (T, B, I); +0 at padded steps."""
         return self._read("dx")
 
     @cached_property
@@ -61,17 +52,17 @@ class InputGradients:
 
     @property
     def dh0(self) -> np.ndarray:
-        """Gradient of the initial h."""
+        """Gradient of the initial h, float32, (L, B, H)."""
         return self._states[0]
 
     @property
     def dc0(self) -> np.ndarray:
-        """Gradient of the initial c."""
+        """Gradient of the initial c, likewise."""
         return self._states[1]
 
     @cached_property
     def norm(self) -> float:
-        """2-norm of the gradient before clipping."""
+        """2-norm of the gradient of all weights and biases before clipping; :class:`DivergedError` if not finite."""
         return self._read("norm")
 
 

@@ -62,13 +62,9 @@ class Transfers:
     """
 
     def __init__(
-        self,
-        nodes: list[tuple[str, Node]],
-        verb: str,
-        call: Callable[[Node, int, memoryview], int],
-        timeout_seconds: float = TIMEOUT_SECONDS,
-        chunk_bytes: int = CHUNK_BYTES,
-    ):
+        self, nodes: list[tuple[str, Node]], verb: str, call: Callable[[Node, int, memoryview], int],
+        timeout_seconds: float = TIMEOUT_SECONDS, chunk_bytes: int = CHUNK_BYTES,
+    ):  # fmt: skip
         if not timeout_seconds > 0:
             raise ValueError(f"timeout_seconds must be above 0, got {timeout_seconds}")
         if chunk_bytes <= 0 or chunk_bytes % _PAGE_BYTES:
@@ -87,12 +83,9 @@ class Transfers:
     def run(self, address: int, data: np.ndarray) -> None:
         """Move uint8 (n,) to or from the card's memory at `address`.
 
-        Raises
-        ------
-        TransferTimeoutError
-            If nothing was completed for ``timeout_seconds``, now or in an earlier transfer.
-        TransferError
-            If a node failed. The other chunks are finished, and the next transfer may be tried.
+        :class:`TransferTimeoutError` if nothing was completed for ``timeout_seconds``, now or in an earlier transfer.
+        Other :class:`TransferError` if a node failed: the other chunks are finished, and the next transfer may be
+        tried.
         """
         if self._stopped:
             raise TransferTimeoutError(f"{self._stopped}; open the card again")

@@ -64,15 +64,9 @@ class XdmaTransport(Transport):
     """
 
     def __init__(
-        self,
-        config: Config,
-        number: int = 0,
-        *,
-        nodes: Nodes | None = None,
-        memory_bytes: int | None = None,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-        chunk_bytes: int = CHUNK_BYTES,
-    ):
+        self, config: Config, number: int = 0, *, nodes: Nodes | None = None, memory_bytes: int | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS, chunk_bytes: int = CHUNK_BYTES,
+    ):  # fmt: skip
         self.name = f"xdma:{number}"
         self.memory_bytes = 1 << config.address_bits if memory_bytes is None else memory_bytes
         self._nodes, self._prefix = CharacterNodes() if nodes is None else nodes, f"xdma{number}_"

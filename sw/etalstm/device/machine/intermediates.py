@@ -31,17 +31,10 @@ class OutgrownError(StreamError):
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream that every channel has.
+    """A stream that every channel has; kind, batch tile and group of units as a header has them.
 
-    Members
-    -------
-    layer : LayerArrays
-    step, kind, tile, group : int
-        The kind, the batch tile and the group of units as a header has them.
-    vector : int
-        Of its index in the layer's; of gates the first one in the region.
-    vectors : int
-        Length before compression.
+    `vector` is that of its index in the layer's, of gates the first one in the region; `vectors` its length before
+    compression.
     """
 
     layer: LayerArrays
@@ -56,14 +49,8 @@ class Stream:
 class Intermediates:
     """Reads and writes what segments store.
 
-    Parameters
-    ----------
-    network : NetworkMap
-    windows : Windows
-    identity : int
-        The network's, as :func:`etalstm.formats.sealed_stream.network_id` gives it.
-    skipped : array, bool, (L, T)
-        Cells that store nothing, of the T steps of the pass.
+    `identity` is the network's, as :func:`etalstm.formats.sealed_stream.network_id` gives it. `skipped`, bool (L, T),
+    are the cells that store nothing, of the T steps of the pass.
     """
 
     def __init__(self, network: NetworkMap, windows: Windows, identity: int, skipped: np.ndarray):

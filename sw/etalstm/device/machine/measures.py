@@ -6,6 +6,7 @@ import numpy as np
 
 from etalstm.device.hooks import Factors
 from etalstm.device.machine.windows import Windows
+from etalstm.device.results import Outputs
 from etalstm.errors import DeviceError
 from etalstm.formats.codec import check_index, decode
 from etalstm.network.storage import DENSE_TENSORS, KINDS, ProductCounts, Usage
@@ -96,13 +97,43 @@ class DeltaReader:
 
 
 class Measures:
-    """Measures one iteration: what the last passes have broadcast and stored.
+    """Reads what the passes of one iteration have left: their results, and what they have broadcast and stored.
 
     `skipped`, bool (L, T), are the cells that stored nothing, of the T steps of the iteration.
     """
 
     def __init__(self, network: NetworkMap, windows: Windows, skipped: np.ndarray):
         self._network, self._windows, self._skipped = network, windows, skipped
+
+    def outputs(self, lengths: np.ndarray) -> Outputs:
+        """Read what the forward pass gives for sequences of these lengths."""
+        layers, steps = self._network.layers, self._skipped.shape[1]
+        y = self._windows.read(layers[-1].h.first(steps + 1))[1:]
+        c = [self._windows.read(a.c.step(a.c_at(steps))) for a in layers]
+        h = [self._last_h(a, lengths) for a in layers[:-1]] + [y[lengths - 1, np.arange(lengths.size)]]
+        return Outputs(y, np.stack(h), np.stack(c))
+
+    def _last_h(self, arrays: LayerArrays, lengths: np.ndarray) -> np.ndarray:
+        """Read the h of each sequence's last step; after it there are zeros."""
+        last = np.empty((lengths.size, self._network.network.hidden_size), np.float32)
+        for step in np.unique(lengths).tolist():
+            last[lengths == step] = self._windows.read(arrays.h.step(step))[lengths == step]
+        return last
+
+    def dx(self) -> np.ndarray:
+        """Read dx, (T, B, I); skipped cells wrote nothing."""
+        dx = self._windows.read(self._network.dx.first(self._skipped.shape[1]))
+        dx[self._skipped[0]] = 0
+        return dx
+
+    def initial_state_gradients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Read dh0 and dc0, each (L, B, H)."""
+        dh, dc = (
+            np.stack([self._windows.read(sequence.array)[0] for sequence in sequences])
+            for sequences in zip(*((arrays.dh, arrays.dc) for arrays in self._network.layers), strict=True)
+        )
+        dh[self._skipped[:, 0]] = dc[self._skipped[:, 0]] = 0
+        return dh, dc
 
     def usage(self, active: np.ndarray) -> list[Usage]:
         """Count by layer what was stored and computed; `active`, bool (T, B), are the steps that are no padding."""

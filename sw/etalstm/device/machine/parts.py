@@ -25,6 +25,11 @@ def shape_of_part(shape: TrainingShape, parts: Parts) -> TrainingShape:
     return replace(shape.with_execution(slices=parts.slices_of_part), batch=parts.places, masked=masked)
 
 
+def take_part(parts: Parts, part: int, *arrays: tuple[np.ndarray, int]) -> list[np.ndarray]:
+    """Take one part out of arrays of the whole batch. Each array comes with the axis of its sequences."""
+    return [parts.take(array, part, axis) for array, axis in arrays]
+
+
 def usage_of_batch(shape: TrainingShape, parts: Parts, usages: list[list[Usage]]) -> list[Usage]:
     """Sum the parts' usages, layer by layer. `usages` has a list for each part, with an entry for each layer.
 
@@ -90,19 +95,19 @@ class PartedSession(Session):
     def _forward(self, x, lengths, h0, c0):
         self._begin()
         inputs = (x, 1), (lengths, 0), (h0, 1), (c0, 1)
-        self._inputs, self._sealed = [self._of(part, *inputs) for part in self._each], None
+        self._inputs, self._sealed = [take_part(self._parts, part, *inputs) for part in self._each], None
         outputs = [self._run(part) for part in self._each]
-        return Outputs(*(self._joined([getattr(out, name) for out in outputs], 1) for name in ("y", "h", "c")))
+        return Outputs(*(self._parts.join([getattr(out, name) for out in outputs], 1) for name in ("y", "h", "c")))
 
     def _encode(self, layers, skipped):
-        parts = [self._of(part, *((layer, 2) for layer in layers)) for part in self._each]
+        parts = [take_part(self._parts, part, *((layer, 2) for layer in layers)) for part in self._each]
         return chain.from_iterable([self._inner._encode(part, skipped) for part in parts])
 
     def _load_intermediates(self, x, h, streams, lengths, sent):
         self._begin()
         count, streams = self._inner.count_streams(), iter(streams)
         given = (x, 1), (h, 2), (lengths, 0), *((array, 1) for array in sent)
-        self._inputs, self._sealed = [self._of(part, *given) for part in self._each], []
+        self._inputs, self._sealed = [take_part(self._parts, part, *given) for part in self._each], []
         for part in self._each:
             self._sealed.append(list(streams if part == self._each[-1] else islice(streams, count)))
             self._run(part)
@@ -141,7 +146,7 @@ class PartedSession(Session):
         """Run the backward pass of a part, so that the memory holds its gradients."""
         if part != self._present:
             self._run(part)
-        dy, dh, dc = self._of(part, *self._arriving)
+        dy, dh, dc = take_part(self._parts, part, *self._arriving)
         self._inner._backward(dy, dh, dc, self._delta_threshold)
         self._present = None
         self._note()
@@ -153,10 +158,10 @@ class PartedSession(Session):
         return found | ({"shared_scalars": inner._shared_scalars()} if self._shared else {})
 
     def _dx(self):
-        return self._joined(self._read_of_all("dx"), 1)
+        return self._parts.join(self._read_of_all("dx"), 1)
 
     def _initial_state_gradients(self):
-        return tuple(self._joined(self._read_of_all(name), 1) for name in ("dh0", "dc0"))
+        return tuple(self._parts.join(self._read_of_all(name), 1) for name in ("dh0", "dc0"))
 
     def _norm_terms(self):
         return self._inner._norm_terms()
@@ -206,13 +211,6 @@ class PartedSession(Session):
     @property
     def _each(self) -> range:
         return range(self._parts.count)
-
-    def _of(self, part: int, *arrays: tuple[np.ndarray, int]) -> list[np.ndarray]:
-        """Take one part out of arrays of the whole batch. Each array comes with the axis of its sequences."""
-        return [self._parts.take(array, part, axis) for array, axis in arrays]
-
-    def _joined(self, arrays: list[np.ndarray], axis: int) -> np.ndarray:
-        return self._parts.join(arrays, axis)
 
     def _read_of_all(self, name: str) -> list:
         return [self._of_parts[part][name] for part in self._each]

@@ -1,12 +1,13 @@
 """Plans of sessions on a machine, and how much memory their logs get."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 
 from etalstm.device.machine.accelerator import Accelerator
 from etalstm.device.shape import TrainingShape
 from etalstm.network.storage import check_share
 from etalstm.plan.choose.fit import plan_network
+from etalstm.plan.memory.operands import Log
 from etalstm.plan.plan import Plan
 
 FIRST = 0.625  # of the worst case: an untrained network needs about half at θ 0.1
@@ -19,15 +20,24 @@ PATIENCE = 16  # passes in a row that must have needed as little
 class Room:
     """The share of its worst case that each log of a session is given. Equal runs are given equal shares.
 
-    `first` is what a log is given before anything is known of it, above 0, at most 1. `replays` counts how often a log
-    was too small.
+    `first` is what a log is given before anything is known of it, above 0, at most 1.
+
+    Members
+    -------
+    replays : int
+        How often a log was too small.
+    used : dict from a log's number to the vectors that all its streams of the last pass took
+    wasteful : bool
+        Since the last plan a log was found to need less: the next plan gives it less.
     """
 
     def __init__(self, first: float = FIRST):
         self._first = check_share("log_share", first)
         self._shares: dict[int, float] = {}
         self._seen: dict[int, deque[float]] = {}
-        self.replays = 0
+        self._uses: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)  # of programs: vectors, and at worst
+        self.replays, self.wasteful = 0, False
+        self.used: dict[int, float] = {}
 
     def share(self, log: int) -> float:
         """Give a log's share, by its number."""
@@ -48,6 +58,21 @@ class Room:
         """Give a log at least a share that is known to be needed."""
         self._shares[log] = min(1.0, max(self.share(log), share))
         self._seen.pop(log, None)
+
+    def begin_pass(self) -> None:
+        """Forget the programs of a pass that did not come to its end."""
+        self._uses.clear()
+
+    def use(self, log: Log, end: float) -> None:
+        """Note up to which vector a program of the pass has filled a log."""
+        self._uses[log.number].append((end - log.array.first, log.worst))
+
+    def end_pass(self, whole: bool) -> None:
+        """Learn from what the pass has used; one that is not of all cells tells little of those that are."""
+        for number, uses in self._uses.items():
+            self.used[number] = sum(used for used, _ in uses)
+            if whole:
+                self.wasteful |= self.note(number, max(used / worst for used, worst in uses))
 
     def note(self, log: int, used: float) -> bool:
         """Take in what share of the worst case a pass used; tell whether the log is to have less from now on."""
@@ -70,21 +95,10 @@ def first_room(shape: TrainingShape) -> Room:
 def plan_session(
     accelerator: Accelerator, shape: TrainingShape, room: Room, groups: Sequence[int] | None = None, **options
 ) -> Plan:
-    """Plan a session's programs and memory.
+    """Plan a session's programs and memory; :class:`PlanError` if they do not fit the memory or the memory budget.
 
-    Parameters
-    ----------
-    room : Room
-        Of the logs.
-    groups : sequence of int, optional
-        Numbers of groups of channels: the first that fits is taken. Default: all that are possible, the fastest first.
-    options
-        Of :func:`plan_network`: what does not follow from the others.
-
-    Raises
-    ------
-    PlanError
-        If the network does not fit the memory or the memory budget.
+    Of the numbers of `groups` of channels the first that fits is taken. Default: all that are possible, the fastest
+    first. `options` are those of :func:`plan_network` that do not follow from the others.
     """
     return plan_network(
         accelerator.config, shape.network, shape.batch, shape.steps, shape.execution,

@@ -16,15 +16,7 @@ Find = Callable[[int], range | None]
 
 
 class ProgramRegion:
-    """Memory for some programs, each with a place of its own.
-
-    Parameters
-    ----------
-    accelerator : Accelerator
-    address : int
-        Of the first program.
-    extents : dict from a program's name to the bytes that it may take
-    """
+    """Memory for some programs, from `address` on: `extents` has for each program's name the bytes that it may take."""
 
     def __init__(self, accelerator: Accelerator, address: int, extents: Mapping[str, int]):
         self._accelerator, self._extents = accelerator, extents

@@ -1,10 +1,8 @@
 """Sessions on a machine: what the host's arrays are in its memory, and which program runs when."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
-from types import MappingProxyType
 
 import numpy as np
 
@@ -16,7 +14,7 @@ from etalstm.device.machine.measures import Measures
 from etalstm.device.machine.planning import first_room, plan_session
 from etalstm.device.machine.programs import Find, ProgramMemory, roomy
 from etalstm.device.machine.windows import Scrubber, Windows
-from etalstm.device.results import Outputs, add_counts, all_counts
+from etalstm.device.results import add_counts, all_counts
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.formats.sealed_stream import network_id
@@ -29,7 +27,6 @@ from etalstm.plan.memory.sent import same_programs, threshold_parameters
 from etalstm.plan.memory.stored import REGIONS
 from etalstm.plan.passes.weights import needed_scale
 from etalstm.plan.plan import Plan
-from etalstm.plan.program.program import Program
 from etalstm.plan.program.walk import streams_before
 from etalstm_hw import contract
 from etalstm_hw.contract import Traffic
@@ -48,48 +45,35 @@ class HardwareSession(Session):
 
     Parameters
     ----------
-    shape : TrainingShape
-    accelerator : Accelerator
     place : function
         From a plan and the session to memory that no other session uses; :class:`PlanError` if there is none, now or
         when a log must grow; then nothing is lost.
-    find : Find
     parts : int
         Parts of a larger batch that the session works on one after the other, see :mod:`etalstm.device.machine.parts`.
 
     Members
     -------
-    plan : Plan
-    placement : Placement
-        The session's part of the memory.
-    windows : Windows
-        The plan's arrays there.
-    spill : Spill
-        The intermediates of the last forward pass.
+    plan, placement : the session's programs and arrays, and its part of the memory
+    windows : Windows, the plan's arrays there
+    spill : Spill, the intermediates of the last forward pass
     """
 
     reduces = takes_intermediates = True
 
     def __init__(
-        self,
-        shape: TrainingShape,
-        accelerator: Accelerator,
-        place: Callable[[Plan, "HardwareSession"], Placement],
-        find: Find,
-        parts: int = 1,
-    ):
+        self, shape: TrainingShape, accelerator: Accelerator, place: Callable[[Plan, "HardwareSession"], Placement],
+        find: Find, parts: int = 1,
+    ):  # fmt: skip
         super().__init__(shape)
         self._accelerator, self._place, self._parts = accelerator, place, parts
         self._programs = ProgramMemory(accelerator, find, shape.memory_budget)
         self._room = first_room(shape)
         self._counts: dict[str, dict] = {}
-        self._used: dict[int, float] = {}  # by log: vectors that all streams of the last pass took
-        self._wasteful = False
         self._program_room: dict[str, int] = {}  # what programs are given at least
         self._from_host: tuple | None = None  # what the host gave in place of a forward pass
         self._scrubber = Scrubber()
         plan = self._planned(self.shape)
-        self._enter(plan, place(plan, self))
+        self._enter(plan, place(plan, self), {}, None)
 
     def _planned(self, shape: TrainingShape) -> Plan:
         return plan_session(self._accelerator, shape, self._room, program_room=self._program_room, parts=self._parts)
@@ -102,18 +86,12 @@ class HardwareSession(Session):
         moved = {a.name: self.windows.read(a) for a in old if a.kind in SURVIVING and not a.raw}
         self._enter(plan, placement, moved, self.windows)
 
-    def _enter(
-        self,
-        plan: Plan,
-        placement: Placement,
-        moved: Mapping[str, np.ndarray] = MappingProxyType({}),
-        before: Windows | None = None,
-    ) -> None:
+    def _enter(self, plan: Plan, placement: Placement, moved: Mapping[str, np.ndarray], before: Windows | None) -> None:
         """Use a plan from now on; `moved` are the arrays that come from the windows `before`, all others are zeros."""
         self.plan, self.placement, self._map = plan, placement, plan.map
         self.windows = Windows(self._accelerator.transport, plan.map.memory, placement, before)
         self._programs.adopt(plan, placement.programs)
-        self._wasteful = False
+        self._room.wasteful = False
         for name, array in plan.map.memory.arrays.items():
             if name in moved:
                 self.windows.write(array, moved[name])
@@ -147,32 +125,18 @@ class HardwareSession(Session):
         return self._read_matrices(lambda arrays: (arrays.velocity, arrays.bias_velocity))
 
     def _read_matrices(self, of: Callable[[LayerArrays], tuple[Array, Array]]) -> list[LayerParameters]:
-        products = self._map.products
-        found = []
-        for each in products:
-            weights, bias = map(self.windows.read, of(each))
-            found.append(LayerParameters(weights, bias, each.tiling.gates))
-        return found
+        read = self.windows.read
+        matrices = [(of(each), each.tiling.gates) for each in self._map.products]
+        return [LayerParameters(read(weights), read(bias), gates) for (weights, bias), gates in matrices]
 
     def _forward(self, x, lengths, h0, c0):
         self._counts, self._inputs = {}, (x.copy(), lengths, h0.copy(), c0.copy())
         self.windows.count_anew()
-        if self._wasteful:
+        if self._room.wasteful:
             self._adopt(self._planned(self.shape))
         self._from_host = None
         self._until_it_fits(self._run_forward)
-        layers, steps = self._map.layers, self._steps
-        y = self.windows.read(layers[-1].h.first(steps + 1))[1:]
-        c = [self.windows.read(a.c.step(a.c_at(steps))) for a in layers]
-        h = [self._last_h(a, lengths) for a in layers[:-1]] + [y[lengths - 1, np.arange(lengths.size)]]
-        return Outputs(y, np.stack(h), np.stack(c))
-
-    def _last_h(self, arrays: LayerArrays, lengths: np.ndarray) -> np.ndarray:
-        """Read the h of each sequence's last step; after it there are zeros."""
-        last = np.empty(self.shape.state_shape[1:], np.float32)
-        for step in np.unique(lengths).tolist():
-            last[lengths == step] = self.windows.read(arrays.h.step(step))[lengths == step]
-        return last
+        return self._measures().outputs(lengths)
 
     def _encode(self, layers, skipped):
         self._refuse_dense()
@@ -230,7 +194,7 @@ class HardwareSession(Session):
             self._write_input(self._map.mask.first(len(x)), self._active.astype(np.float32), None)
             x = np.where(self._active[:, :, None], x, np.float32(0))  # no product is spent on padding
         self._write_input(self._map.x.first(len(x)), x, 0)
-        self._used = {}
+        self._room.used.clear()
         self.spill = Spill(self._map.kept.held, self._streams(self._skipped))
 
     def _write_input(self, array: Array, values: np.ndarray, layer: int | None) -> None:
@@ -318,15 +282,10 @@ class HardwareSession(Session):
                 self.when_whole(place, self._gradients_of(arrays))
 
     def _dx(self):
-        dx = self.windows.read(self._map.dx.first(self._steps))
-        dx[self._skipped[0]] = 0  # skipped cells wrote nothing
-        return dx
+        return self._measures().dx()
 
     def _initial_state_gradients(self):
-        states = [[self.windows.read(sequence.array)[0] for sequence in (a.dh, a.dc)] for a in self._map.layers]
-        for layer in np.flatnonzero(self._skipped[:, 0]):
-            states[layer] = [np.zeros_like(state) for state in states[layer]]
-        return tuple(np.stack(state) for state in zip(*states, strict=True))
+        return self._measures().initial_state_gradients()
 
     def _norm_terms(self):
         products, read = self._map.products, self.windows.read
@@ -383,29 +342,22 @@ class HardwareSession(Session):
 
     def _choose_passes(self) -> None:
         """Have the programs of this forward pass in memory; where they are too long, plan again."""
-        while longer := self._programs.bring(self._steps, self._passes_to_run()):
+        shares = self._shared is not None
+        while longer := self._programs.bring(self._steps, Plan.named(*self.plan.passes(self._skipped, shares))):
             self._program_room |= roomy(longer)
             self._adopt(self._planned(self.shape))  # maybe with other segments, so other programs
 
-    def _passes_to_run(self) -> dict[str, Program]:
-        """Give the programs that skip the cells, and share the tokens, of this forward pass."""
-        return Plan.named(*self.plan.passes(self._skipped, self._shared is not None))
-
     def _memory(self):
+        reserved = self.plan.footprint()
         size = self._map.memory.vector_bytes * self._accelerator.config.channels
         return {
-            "reserved": self._footprint(),
+            "reserved": reserved | {"program": reserved["program"] + self._programs.bytes_beside},
             "log": sum(held.log.array.vectors for held in self._map.kept.held[:REGIONS] if held.log) * size,
-            "log_used": int(self._used.get(LOCAL_GRADIENTS, 0) * size),
+            "log_used": int(self._room.used.get(LOCAL_GRADIENTS, 0) * size),
             "segments": len(self._map.kept.held),
             "host": self.windows.moved,
             "replays": self._room.replays,
         }
-
-    def _footprint(self) -> dict[str, int]:
-        """Bytes of memory by kind; those of programs beside the plan's are among ``program``."""
-        kinds = self.plan.footprint()
-        return kinds | {"program": kinds["program"] + self._programs.bytes_beside}
 
     def _counters(self):
         return all_counts(self._counts)
@@ -413,11 +365,11 @@ class HardwareSession(Session):
     def _run_pass(self, name: str, count: int, numbers: Iterable[int], meanwhile: Callable[[int], None]) -> None:
         """Run the programs of a pass, and do what the host has to do while each of them runs."""
         counts = []
-        self._uses: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)  # by log: vectors used, and at worst
+        self._room.begin_pass()
         for number in numbers:
             counts.append(self._run(f"{name} {number}" if count > 1 else name, partial(meanwhile, number)))
         self._counts[name] = add_counts(counts)
-        self._learn_room()
+        self._room.end_pass(whole=self._steps == self.shape.steps and not self._skipped.any())
 
     def _run(self, name: str, meanwhile: Callable[[], None] = lambda: None) -> dict:
         """Run a program; give what it counted."""
@@ -427,7 +379,8 @@ class HardwareSession(Session):
         self._accelerator.set_architecture(self.shape.execution.architecture)
         with self._accelerator.running(loaded):
             meanwhile()
-        self._note_use(self._ran)
+        for log, index in self._ran.ends.items():
+            self._room.use(log, self._end_of(index) / self._accelerator.config.vector_beats)
         counts = self._accelerator.counters()
         spared = self._ran.volume.read_bytes[Traffic.WEIGHTS] - counts["read_bytes"]["weights"]
         return counts | {"spared_bytes": {"weights": spared}}
@@ -452,20 +405,6 @@ class HardwareSession(Session):
             raise error
         self._room.grow(number, given, written)
         self._adopt(self._planned(self.shape))
-
-    def _note_use(self, program: Program) -> None:
-        """Note how far a program has filled its logs, by the last stream in each."""
-        for log, index in program.ends.items():
-            used = self._end_of(index) / self._accelerator.config.vector_beats - log.array.first
-            self._uses[log.number].append((used, log.worst))
-
-    def _learn_room(self) -> None:
-        """Learn from what a pass has used of its logs; one without all cells tells little of those that have all."""
-        every_cell = self._steps == self.shape.steps and not self._skipped.any()
-        for number, uses in self._uses.items():
-            self._used[number] = sum(used for used, _ in uses)
-            if every_cell:
-                self._wasteful |= self._room.note(number, max(used / worst for used, worst in uses))
 
     def _end_of(self, index: Place) -> int:
         """Give the largest beat, over channels, at which the stream of an index ends."""

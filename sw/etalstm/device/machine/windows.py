@@ -15,19 +15,8 @@ from etalstm.plan.memory.memory_map import Array, MemoryMap, Placement, elements
 class Windows:
     """A session's windows: the same memory map for each channel.
 
-    Parameters
-    ----------
-    transport : Transport
-    memory : MemoryMap
-    placement : Placement
-        Where the windows are.
-    before : Windows, optional
-        Those that these follow: what they have moved counts on.
-
-    Members
-    -------
-    moved : dict
-        Bytes the host has ``read`` and ``written``, each by the arrays' kinds.
+    Windows that follow others, `before`, count on what those have moved. `moved` are the bytes that the host has
+    ``read`` and ``written``, each by the arrays' kinds.
     """
 
     def __init__(self, transport: Transport, memory: MemoryMap, placement: Placement, before: "Windows | None" = None):

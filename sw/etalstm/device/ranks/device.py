@@ -8,7 +8,7 @@ import numpy as np
 
 from etalstm.device import Device, Outputs, Session, TrainingShape
 from etalstm.device.access import exclusive
-from etalstm.device.machine.parts import join_factors, shape_of_part, usage_of_batch
+from etalstm.device.machine.parts import join_factors, shape_of_part, take_part, usage_of_batch
 from etalstm.device.ranks.team import Call, Team
 from etalstm.device.results import counts_side_by_side
 from etalstm.errors import DeviceError
@@ -77,24 +77,21 @@ class RanksSession(TeamSession):
         calls = []
         for part in range(self._parts.count):
             shared = self._shared and self._shared.part(self._parts.sequences(part))
-            arrays = self._of(part, (x, 1), (lengths, 0), (h0, 1), (c0, 1))
+            arrays = take_part(self._parts, part, (x, 1), (lengths, 0), (h0, 1), (c0, 1))
             calls.append(Call("forward", (self._skipped, shared, *arrays), self.number))
         outputs = self._team.each(calls)
         return Outputs(*(self._parts.join([getattr(part, name) for part in outputs], 1) for name in ("y", "h", "c")))
 
     def _backward(self, dy, dh, dc, delta_threshold):
-        each = [self._of(part, (dy, 1), (dh, 1), (dc, 1)) for part in range(self._parts.count)]
+        each = [take_part(self._parts, part, (dy, 1), (dh, 1), (dc, 1)) for part in range(self._parts.count)]
         self._team.each([Call("backward", (*arrays, delta_threshold), self.number) for arrays in each])
         self._tell_whole()
-
-    def _of(self, part: int, *arrays) -> list:
-        return [self._parts.take(array, part, axis) for array, axis in arrays]
 
     def _dx(self):
         return self._parts.join(self._all("dx"), 1)
 
     def _initial_state_gradients(self):
-        return tuple(map(partial(self._parts.join, axis=1), zip(*self._all("states"), strict=True)))
+        return tuple(map(partial(self._parts.join, axis=1), zip(*self._all("initial_state_gradients"), strict=True)))
 
     def _gradients(self):
         return [total.gradients for total in self._own("totals")]

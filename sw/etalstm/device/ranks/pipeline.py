@@ -217,16 +217,9 @@ class PipelineDevice(RanksDevice):
     """
 
     def __init__(
-        self,
-        team: Team,
-        open_device: Callable[..., Device],
-        name: str,
-        preset: str,
-        own_options: dict,
-        *,
-        depth: int,
-        **options,
-    ):
+        self, team: Team, open_device: Callable[..., Device], name: str, preset: str, own_options: dict, *,
+        depth: int, **options,
+    ):  # fmt: skip
         self._depth = check_size("pipeline", depth)
         if team.size % depth:
             raise ValueError(f"pipeline must divide the number of ranks, {team.size}, got {depth}")

@@ -42,15 +42,13 @@ def shape_of_stage(shape: TrainingShape, place: Place, memory_bytes: int | None)
 
 
 class Piece(NamedTuple):
-    """What a stage is given of a micro-batch of b sequences.
+    """What a stage is given of a micro-batch of b sequences, for its layers.
 
     Members
     -------
-    x : array, float32, (T, b, I), or None
-        For the first stage only; others have the y of the stage below.
+    x : array, float32, (T, b, I), for the first stage only; others have the y of the stage below
     lengths : array, int64, (b,)
     h0, c0 : arrays, float32, (L, b, H)
-        Of the stage's layers.
     shared : SharedTokens or None
     """
 
@@ -62,7 +60,7 @@ class Piece(NamedTuple):
 
 
 class StageSession:
-    """As many sessions of the stage's layers as micro-batches are kept there at once; all have the same weights.
+    """As many sessions of the stage's layers as micro-batches are stored there at once; all have the same weights.
 
     Where a device or the loss fails, nothing is left out: once a step of a pass has failed, None is sent in the place
     of arrays. So no rank waits in vain.
@@ -71,7 +69,6 @@ class StageSession:
     ----------
     sessions : sequence of Session
         See :func:`shape_of_stage`. Their arguments have been checked, so their hooks are called.
-    place : Place
     exchange : Exchange
         Between the ranks that have this stage.
     thread : ThreadPoolExecutor
@@ -81,14 +78,9 @@ class StageSession:
     """
 
     def __init__(
-        self,
-        sessions: Sequence[Session],
-        place: Place,
-        exchange: Exchange,
-        thread: ThreadPoolExecutor,
-        layers: Messages,
-        losses: Messages,
-    ):
+        self, sessions: Sequence[Session], place: Place, exchange: Exchange, thread: ThreadPoolExecutor,
+        layers: Messages, losses: Messages,
+    ):  # fmt: skip
         self._sessions, self._place, self._exchange = sessions, place, exchange
         self._thread, self._layers, self._losses = thread, layers, losses
         self._pieces: list[Piece] = []
@@ -166,7 +158,6 @@ class StageSession:
             return None
 
     def _forward_step(self, number: int, train: bool = False) -> Outputs | None:
-        """Run a micro-batch forward and pass y on; give what rank 0 needs of it."""
         place = self._place
         x = self._pieces[number].x if place.first else self._layers.receive(place.below)
         outputs = self._attempt(self._forward, number, x)
@@ -189,7 +180,6 @@ class StageSession:
         return outputs
 
     def _backward_step(self, number: int) -> None:
-        """Run a micro-batch backward and pass dx on."""
         place = self._place
         dy = self._losses.receive(0) if place.last else self._layers.receive(place.above)
         dx = self._attempt(self._backward, number, dy)

@@ -9,12 +9,10 @@ import platform
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from etalstm import errors
 from etalstm.device import Device, Outputs, Session, TrainingShape
@@ -23,8 +21,6 @@ from etalstm.device.ranks.stage import StageSession, shape_of_stage
 from etalstm.errors import DeviceError
 from etalstm.host.mpi import World, find_world
 from etalstm.network.pipeline_grid import Grid
-from etalstm.network.shape import LayerParameters
-from etalstm.network.storage import Usage
 from etalstm_hw import config, contract
 
 LOCAL_RANK = "RANK"  # in a device's name: the number of the rank on its host
@@ -69,40 +65,19 @@ def attempt(work: Callable, *arguments) -> Any:
         return Failure(type(error).__name__, str(error), platform.node(), log)
 
 
-@dataclass(frozen=True)
-class Introduction:
-    """What must be the same on all ranks: this package's version, a digest of the preset, the contract's version."""
-
-    version: str
-    preset: str
-    contract: int
-
-    @classmethod
-    def of(cls, preset: str) -> "Introduction":
-        """Give this rank's."""
-        numbers = repr(config.preset(preset)).encode()
-        version = importlib.metadata.version("etalstm")
-        return cls(version, hashlib.blake2b(numbers, digest_size=8).hexdigest(), contract.VERSION)
-
-
 class RankSession:
     """A rank's session of its part of the batch, and the sums of all ranks' gradients.
 
-    Parameters
-    ----------
-    inner : Session
-        See :func:`etalstm.device.machine.parts.shape_of_part`. Its arguments have been checked, so its hooks are
-        called.
-    exchange : Exchange
+    The arguments of its session have been checked, so its hooks are called: those that are not named here by their
+    names without the underscore.
     """
 
     def __init__(self, inner: Session, exchange: Exchange):
         self._inner, self._exchange = inner, exchange
         inner.when_whole = exchange.give
 
-    def load(self, parameters: list[LayerParameters], velocities: list[LayerParameters]) -> None:
-        """Store weights and velocities; equal on all ranks."""
-        self._inner._load(parameters, velocities)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, f"_{name}")
 
     def store_as(self, storage) -> None:
         """See :meth:`etalstm.device.Session.store_as`."""
@@ -133,53 +108,13 @@ class RankSession:
         self._inner._take_gradients([total.gradients for total in self._exchange.totals()])
         self._inner._update(rule)
 
-    def scrub(self) -> None:
-        """Compare the memory of the rank's device, see :meth:`etalstm.device.Session.scrub`."""
-        self._inner._scrub()
-
     def totals(self) -> list[Total]:
         """Give the sums of all ranks' gradients."""
         return self._exchange.totals()
 
-    def dx(self) -> np.ndarray:
-        """Read dx of the part."""
-        return self._inner._dx()
-
-    def states(self) -> tuple[np.ndarray, np.ndarray]:
-        """Read dh0 and dc0 of the part."""
-        return self._inner._initial_state_gradients()
-
-    def parameters(self) -> list[LayerParameters]:
-        """Read the weights."""
-        return self._inner._parameters()
-
-    def velocities(self) -> list[LayerParameters]:
-        """Read the velocities."""
-        return self._inner._velocities()
-
     def digest(self, name: str) -> str:
         """Give a digest of the weights or the velocities: they must be equal on all ranks."""
         return digest(getattr(self, name)())
-
-    def usage(self) -> list[Usage]:
-        """Count what the part kept and computed."""
-        return self._inner._usage()
-
-    def shared_scalars(self) -> int:
-        """Count the scalars of x that the part broadcast where it shared tokens."""
-        return self._inner._shared_scalars()
-
-    def factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Give the factors of each layer's dW of the part."""
-        return self._inner._factors()
-
-    def counters(self) -> dict:
-        """Read the part's counters."""
-        return self._inner._counters()
-
-    def memory(self) -> dict:
-        """Describe the memory that the part takes."""
-        return self._inner._memory()
 
 
 class Worker:
@@ -195,9 +130,14 @@ class Worker:
         of = self if call.session is None else self._sessions[call.session]
         return getattr(of, call.name)(*call.arguments)
 
-    def introduce(self, preset: str) -> Introduction:
-        """Say what must be the same on all ranks."""
-        return Introduction.of(preset)
+    def introduce(self, preset: str) -> dict[str, str | int]:
+        """Say what must be the same on all ranks: this package, the preset's numbers, the contract with the machine."""
+        numbers = repr(config.preset(preset)).encode()
+        return {
+            "version": importlib.metadata.version("etalstm"),
+            "preset": hashlib.blake2b(numbers, digest_size=8).hexdigest(),
+            "contract": contract.VERSION,
+        }
 
     def open(self, number: int, open_device: Callable[..., Device], name: str, preset: str, options: dict) -> None:
         """Open this rank's device."""
@@ -292,10 +232,10 @@ class Team:
         """Check that all ranks have one program and one configuration; :class:`DeviceError` names one that differs."""
         mine, *others = self.all(Call("introduce", (preset,)))
         for rank, other in enumerate(others, start=1):
-            for name, value in vars(mine).items():
-                if getattr(other, name) != value:
+            for name, value in mine.items():
+                if other[name] != value:
                     raise DeviceError(
-                        f"rank {rank} has {name} {getattr(other, name)}, rank 0 has {value}: "
+                        f"rank {rank} has {name} {other[name]}, rank 0 has {value}: "
                         "all ranks need the same program and preset"
                     )
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from etalstm.device.selftest.bench import Bench, Finding, Outcome, cast, load, spans, store
+from etalstm.device.selftest.bench import Bench, Finding, Outcome, cast, spans, transfer
 from etalstm.formats.codec import pack_bf16
 from etalstm.golden.activation import sigmoid, tanh
 from etalstm.golden.arithmetic import add, multiply
@@ -30,14 +30,14 @@ def vectors(bench: Bench) -> Outcome:
     bench.write(0, np.concatenate([a, b], axis=1))
 
     def emit(program):
-        load(program, bench, Memory.SCRATCH, 0, 2 * count, writes=["a", "b"])
+        transfer(program, bench, Opcode.LOAD, Memory.SCRATCH, 0, 2 * count, writes=["a", "b"])
         for n, op in enumerate(expected, 2):
             program.emit(
                 Opcode.VECTOR, reads=["a", "b"], writes=[op], op=op, a=0, b=count, d=n * count, outer=1, inner=count,
                 a_inner=1, b_inner=1, d_inner=1,
             )  # fmt: skip
         results = len(expected) * count
-        store(program, bench, Memory.SCRATCH, 2 * count, results, source=2 * count, reads=expected)
+        transfer(program, bench, Opcode.STORE, Memory.SCRATCH, 2 * count, results, source=2 * count, reads=expected)
 
     bench.run(emit)
     got = bench.read(2 * count, len(expected) * count).reshape(config.channels, len(expected), count, config.lanes)
@@ -62,13 +62,15 @@ def parameters(bench: Bench) -> Outcome:
     bench.write(0, a)
 
     def emit(program):
-        load(program, bench, Memory.SCRATCH, 0, 1, writes=["a"])
+        transfer(program, bench, Opcode.LOAD, Memory.SCRATCH, 0, 1, writes=["a"])
         for n, number in enumerate(_PARAMETERS, 1):
             program.emit(
                 Opcode.VECTOR, reads=["a"], writes=[n], op=VectorOp.ADD, a=0, b_source=Source.PARAMETER, b=number, d=n,
                 outer=1, inner=1,
             )  # fmt: skip
-        store(program, bench, Memory.SCRATCH, 1, len(values), source=1, reads=range(1, len(values) + 1))
+        transfer(
+            program, bench, Opcode.STORE, Memory.SCRATCH, 1, len(values), source=1, reads=range(1, len(values) + 1)
+        )
 
     bench.run(emit)
     expected, got = add(a, values[None, :, None]).view(np.uint32), bench.read(1, len(values))
@@ -103,15 +105,15 @@ def _sums_in_groups(bench: Bench, count: int) -> list[Finding]:
     bench.write(0, np.concatenate([weights, bias, scalars], axis=1))
 
     def emit(program):
-        load(program, bench, Memory.WEIGHTS, 0, lanes, writes=["weights"])
-        load(program, bench, Memory.BIAS, lanes, 1, writes=["bias"])
+        transfer(program, bench, Opcode.LOAD, Memory.WEIGHTS, 0, lanes, writes=["weights"])
+        transfer(program, bench, Opcode.LOAD, Memory.BIAS, lanes, 1, writes=["bias"])
         for position in range(size):
             cast(program, bench, lanes + 1, channel=position, lanes=lanes, tiles=1)
             program.emit(
                 Opcode.MAC, reads=["weights", "bias"], writes=["sums"], queue=position, tiles=1,
                 start=Start.NOTHING if position % 2 else Start.BIAS,
             )  # fmt: skip
-        store(program, bench, Memory.QUEUE, lanes + 2, size, source=0, reads=["sums"])
+        transfer(program, bench, Opcode.STORE, Memory.QUEUE, lanes + 2, size, source=0, reads=["sums"])
 
     bench.run(emit)
     expected = np.empty((channels, size, lanes), np.float32)
@@ -150,7 +152,7 @@ def lane_memories(bench: Bench) -> Outcome:
     bench.write(0, np.concatenate([weights, ones], axis=1))
 
     def emit(program):
-        load(program, bench, Memory.WEIGHTS, 0, depth, writes=["weights"])
+        transfer(program, bench, Opcode.LOAD, Memory.WEIGHTS, 0, depth, writes=["weights"])
         for first in range(0, depth, tiles):
             queue = first % config.queue_depth
             cast(program, bench, depth, channel=0, lanes=1, tiles=tiles)
@@ -158,7 +160,7 @@ def lane_memories(bench: Bench) -> Outcome:
                 Opcode.MAC, reads=["weights"], writes=[queue], weights=first, queue=queue, tiles=tiles,
                 start=Start.NOTHING,
             )  # fmt: skip
-            store(program, bench, Memory.QUEUE, depth + 1 + first, tiles, source=queue, reads=[queue])
+            transfer(program, bench, Opcode.STORE, Memory.QUEUE, depth + 1 + first, tiles, source=queue, reads=[queue])
 
     bench.run(emit)
     got = bench.read(depth + 1, depth)

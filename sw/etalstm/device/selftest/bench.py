@@ -105,11 +105,6 @@ class Bench:
         self.stride = memory // self.config.channels // PAGE_BYTES * PAGE_BYTES
         self._program_address = (memory - PROGRAM_BYTES) // PAGE_BYTES * PAGE_BYTES
 
-    @property
-    def vector_words(self) -> int:
-        """Words of a vector."""
-        return self.config.lanes
-
     def port_of(self, channel: int) -> str:
         """Name the memory port of a channel."""
         return f"port{channel // self.config.channels_per_port}"
@@ -121,11 +116,11 @@ class Bench:
 
     def read(self, vector: int, vectors: int) -> np.ndarray:
         """Read uint32 (channels, vectors, lanes) from every channel's window, from a vector on."""
-        size = vectors * self.vector_words * 4
+        size = vectors * self.config.lanes * 4
         windows = [
             self.transport.read_memory(self._address(channel, vector), size) for channel in range(self.config.channels)
         ]
-        return np.stack(windows).view(np.uint32).reshape(self.config.channels, vectors, self.vector_words)
+        return np.stack(windows).view(np.uint32).reshape(self.config.channels, vectors, self.config.lanes)
 
     def load(self, emit: Callable[[Program], None]) -> LoadedProgram:
         """Put into memory what `emit` appends to a program."""
@@ -144,38 +139,27 @@ class Bench:
         return vector * self.config.vector_beats
 
     def _address(self, channel: int, vector: int) -> int:
-        return channel * self.stride + vector * self.vector_words * 4
+        return channel * self.stride + vector * self.config.lanes * 4
 
 
 KIND = Traffic.ACTIVATIONS  # what the transfers count as
 
 
-def load(
-    program: Program, bench: Bench, memory: Memory, vector: int, count: int, *, writes: Iterable[Hashable]
-) -> None:
-    """Append a LOAD of `count` vectors of the windows, from `vector` on, to the start of a lane memory."""
-    _transfer(program, bench, Opcode.LOAD, memory, vector, count, writes=writes)
-
-
-def store(
-    program: Program, bench: Bench, memory: Memory, vector: int, count: int, *, source: int, reads: Iterable[Hashable]
-) -> None:
-    """Append a STORE of `count` vectors of a lane memory, from `source` on, to the windows, from `vector` on."""
-    _transfer(program, bench, Opcode.STORE, memory, vector, count, source, reads)
-
-
-def _transfer(
-    program: Program, bench: Bench, opcode: Opcode, memory: Memory, vector: int, count: int, lane_address: int = 0,
+def transfer(
+    program: Program, bench: Bench, opcode: Opcode, memory: Memory, vector: int, count: int, *, source: int = 0,
     reads: Iterable[Hashable] = (), writes: Iterable[Hashable] = (),
 ) -> None:  # fmt: skip
-    """Run through `count` vectors, a power of two where one loop could not count them."""
+    """Append a LOAD or STORE of `count` vectors between the windows, from `vector` on, and a lane memory.
+
+    In the lane memory they begin at `source`. The count is a power of two where one loop could not count them.
+    """
     inner = min(count, 1 << contract.COUNT_BITS - 1)
     outer, rest = divmod(count, inner)
     if rest:
         raise ValueError(f"{count} vectors are no multiple of {inner}")
     program.emit(
         opcode, reads=reads, writes=writes, address=bench.beat(vector), kind=KIND, memory=memory,
-        lane_address=lane_address, outer=outer, inner=inner, outer_stride=inner if outer > 1 else 0, inner_stride=1,
+        lane_address=source, outer=outer, inner=inner, outer_stride=inner if outer > 1 else 0, inner_stride=1,
     )  # fmt: skip
 
 

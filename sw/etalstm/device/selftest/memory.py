@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from etalstm.device.selftest.bench import KIND, SOLIDS, Bench, Finding, Outcome, describe, load, patterns, spans, store
+from etalstm.device.selftest.bench import KIND, SOLIDS, Bench, Finding, Outcome, describe, patterns, spans, transfer
 from etalstm.device.transport import Transport
 from etalstm_hw import contract
 from etalstm_hw.contract import Memory, Opcode, Register, Status
@@ -163,7 +163,7 @@ def mapping(bench: Bench) -> Outcome:
     bench.write(first, np.full((channels, copies, config.lanes), FILL, np.uint32))
 
     def emit(program):
-        load(program, bench, Memory.SCRATCH, 0, rows, writes=["block"])
+        transfer(program, bench, Opcode.LOAD, Memory.SCRATCH, 0, rows, writes=["block"])
         for target in range(channels):
             program.emit(
                 Opcode.TRANSPOSE, reads=["block"], address=bench.beat(first), kind=KIND, target=target, outer=1,
@@ -208,8 +208,8 @@ def data(bench: Bench) -> Outcome:
         bench.write(depth, np.full_like(sent, FILL))
 
         def emit(program):
-            load(program, bench, Memory.SCRATCH, 0, depth, writes=["all"])
-            store(program, bench, Memory.SCRATCH, depth, depth, source=0, reads=["all"])
+            transfer(program, bench, Opcode.LOAD, Memory.SCRATCH, 0, depth, writes=["all"])
+            transfer(program, bench, Opcode.STORE, Memory.SCRATCH, depth, depth, source=0, reads=["all"])
 
         bench.run(emit)
         got = bench.read(depth, depth).reshape(config.channels, -1)
