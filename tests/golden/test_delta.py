@@ -5,7 +5,7 @@ import pytest
 
 from etalstm.golden import reference
 from etalstm.golden.arithmetic import add, multiply
-from etalstm.golden.broadcast import GateSums
+from etalstm.golden.cell import GateSums
 from etalstm.golden.fast import compiled
 from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
 from etalstm.golden.passes import active_steps

@@ -6,7 +6,7 @@ from etalstm.cli.main import run
 from etalstm.data import open_data
 from etalstm.device import open_device
 from etalstm.errors import CheckpointError
-from etalstm.network.cells.named import CELLS
+from etalstm.network.cells import CELLS
 from etalstm.train.folder import CHECKPOINT
 from etalstm.train.learner import Learner
 from etalstm.train.settings import Settings

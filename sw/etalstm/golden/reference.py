@@ -10,8 +10,7 @@ from functools import partial
 import numpy as np
 
 from etalstm.golden.arithmetic import add, multiply
-from etalstm.golden.broadcast import CollectedGradients, GateSums, mac_sums
-from etalstm.golden.cell import evaluate, pruned, stored
+from etalstm.golden.cell import CollectedGradients, GateSums, evaluate, mac_sums, pruned, stored
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps, without_padding
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.delta_inputs import OFF

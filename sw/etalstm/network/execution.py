@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from etalstm.network.architecture import ARCHITECTURES, SWING, Architecture, Division
 from etalstm.network.architecture import architecture as named_architecture
-from etalstm.network.cells.named import CELLS
+from etalstm.network.cells import CELLS
 from etalstm.network.delta_inputs import DeltaInputs, LayerThresholds
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.shared_tokens import OFF, check_shared_tokens

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from etalstm.host.computer import check_host_memory
 from etalstm.host.crew import flushed
+from etalstm.network.cells import cell_named
 from etalstm.network.cells.cell import Cell
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.cells.named import cell_named
 
 GATES = len(LSTM.stages[0].gates)  # rows of each unit in the matrix of an LSTM layer
 LARGEST_SIZE = 1 << 48
@@ -91,7 +91,7 @@ class NetworkShape:
     layers : int
         Layers L; each above the first takes the h of the one below.
     cell : str
-        Name of the cell of all layers, see :mod:`etalstm.network.cells.named`.
+        Name of the cell of all layers, see :mod:`etalstm.network.cells`.
     """
 
     input_size: int

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from etalstm.device import DEVICES, GOLDEN
+from etalstm.network.cells import cell_named
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.cells.named import cell_named
 from etalstm.network.execution import CELL_HELP, PRESET_HELP
 from etalstm.network.shape import check_size
 from etalstm.network.storage import check_share

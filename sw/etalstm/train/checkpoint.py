@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt
 
 from etalstm.data.buckets import NONE
-from etalstm.network.cells.named import cell_named
+from etalstm.network.cells import cell_named
 from etalstm.network.execution import FLOAT32
 from etalstm.train.control import LEAST, MOST
 from etalstm.train.sealed import Part, Place, Sealed
@@ -19,7 +19,7 @@ class Identity(Part):
 
     Members
     -------
-    cell : str                          see :func:`etalstm.network.cells.named.cell_named`
+    cell : str                          see :func:`etalstm.network.cells.cell_named`
     task : str                          one of :data:`etalstm.data.TASKS`
     input_size, hidden_size, layers : int
     outputs : int                       classes, or numbers of a sequence

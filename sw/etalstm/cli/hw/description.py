@@ -7,8 +7,7 @@ from typing import Annotated
 from typer import Option
 
 from etalstm.formats.reference.contract import describe
-from etalstm.formats.reference.header import header
-from etalstm.formats.reference.markdown import markdown
+from etalstm.formats.reference.pages import header, markdown
 from etalstm.host.durable import write_whole
 from etalstm.network.execution import PRESET_HELP
 from etalstm_hw import generate

@@ -1,4 +1,4 @@
-"""Delta inputs, compiled: the bits of :mod:`etalstm.golden.broadcast`.
+"""Delta inputs, compiled: the bits of :mod:`etalstm.golden.cell`.
 
 Without delta inputs every step is a refresh step, and what was last sent is what there is: the same arrays.
 """

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from etalstm.network.cells import cell_named
 from etalstm.network.cells.hlstm import HLSTM as HLSTM_CELL
 from etalstm.network.cells.lstm import LSTM as LSTM_CELL
-from etalstm.network.cells.named import cell_named
 from etalstm.network.shape import check_size
 from etalstm.nn import HLSTM, LSTM
 from etalstm.research.compress.compaction import compact
