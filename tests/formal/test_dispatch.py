@@ -79,7 +79,7 @@ def dispatch(load):
     m = bench(unit)
     i, o, header = unit.i, unit.o, contract.HEADER_BITS
     taken, given = stream_in(m, i, name="i"), stream_out(m, o, name="o")
-    now, there, shown, expected_index = Signal(i.p.shape()), Signal(), Signal(), Signal.like(unit.index)
+    now, there, shown, expected_number = Signal(i.p.shape()), Signal(), Signal(), Signal.like(unit.number)
     word, verdict = now.word, Signal(contract.Status)
     head = load("etalstm_hw.stream").instruction_layout(opcodes.HALT)(word[:header])
 
@@ -114,8 +114,8 @@ def dispatch(load):
         Assert(unit.halt == (good & is_one_of(["HALT"]) & ~shown)),
         Assert(unit.refusal == Mux(there & ~shown, verdict, status.IDLE)),
         Assert(unit.waiting == (there | shown | i.valid)),
-        Assert(unit.index == Mux(shown, expected_index, Mux(there, now.index, i.p.index))),
-        Cover(given & (o.p.waits.store.target == 7) & o.p.waits.store.wanted & (expected_index == 2)),
+        Assert(unit.number == Mux(shown, expected_number, Mux(there, now.number, i.p.number))),
+        Cover(given & (o.p.waits.store.target == 7) & o.p.waits.store.wanted & (expected_number == 2)),
         Cover(advancing & ends & registers[3].all() & (registers[1] == 5)),
         Cover(unit.halt & i.valid),
         Cover(unit.refusal == status.BAD_FIELD),
@@ -123,7 +123,7 @@ def dispatch(load):
     with m.If(o.ready):
         m.d.sync += shown.eq(0)
     with m.If(passes):
-        m.d.sync += [shown.eq(1), expected.eq(result), expected_index.eq(now.index)]
+        m.d.sync += [shown.eq(1), expected.eq(result), expected_number.eq(now.number)]
     with m.If(i.ready):
         m.d.sync += [there.eq(i.valid), now.eq(i.p), verdict.eq(_verdict(m, load, i.p))]
     return m
@@ -163,7 +163,7 @@ PROOFS = [
             _mutant("(fields[n] != 0 for n in _ZEROS", "(fields[n] != 0 for n in {}"),
             _mutant('Opcode.MAC: ("tiles",),', 'Opcode.MAC: ("weights",),'),
             _mutant("m.d.comb += verdict.eq(self.i.p.verdict)", "pass"),
-            _mutant("index.eq(checked.index)", "index.eq(self.i.p.index)"),
+            _mutant("number.eq(checked.number)", "number.eq(self.i.p.number)"),
         ),
     )
 ]

@@ -8,22 +8,22 @@ from tests.formal.prove import Change, Mutant, Proof, pdr
 
 _WORD, _BEAT_WORDS, _ADDRESS, _BEATS = 4, 4, 5, 3
 _AHEAD = 2
-_PLACE = 1  # bits of the beat where an index lies
+_BEAT = 1  # bits of the beat where an index lies
 _SLOW = 2  # cycles from an index to its stream
-_CHECK = '{"start": 0, "elements": 5, "beats": 11, "kept": 19, "place": 27}'
-_SMALL_CHECK = '{"elements": 5, "place": 27}'
+_CHECK = '{"start": 0, "elements": 5, "beats": 11, "kept": 19, "address": 27}'
+_SMALL_CHECK = '{"elements": 5, "address": 27}'
 
 
 def indexed_reads(load):
     """Remember the requests for indices, and the indices that came for them.
 
-    Words of 4 bits and addresses of 5: sums that leave the window do so at every place. A plan has one bit that is only
-    copied. The check is made of two words in place of five: each of
+    Words of 4 bits and addresses of 5: sums that leave the window do so everywhere. A plan has one bit that is only
+    copied. The check is made of two words instead of five: each of
     them enters it in the same way. The surroundings answer each transfer of an index with one index, in order.
     """
     status, indexed = load("etalstm_hw.contract").Status, load("etalstm_hw.dma.indexed")
-    part, extent = indexed.Part, load("etalstm_hw.codec.decompress").Extent(_WORD)
-    plan = data.StructLayout({"verdict": status, "part": part, "extent": extent, "note": 1})
+    beat_kind, extent = indexed.BeatKind, load("etalstm_hw.codec.decompress").Extent(_WORD)
+    plan = data.StructLayout({"verdict": status, "beat_kind": beat_kind, "extent": extent, "note": 1})
     unit = indexed.IndexedReads(plan, _WORD, _BEAT_WORDS, _ADDRESS, _BEATS)
     m = bench(unit)
     i, index, plans, transfers, request = unit.i, unit.index, unit.plans, unit.transfers, unit.i.p
@@ -34,13 +34,13 @@ def indexed_reads(load):
 
     planned, moved = plans.valid & plans.ready, transfers.valid & transfers.ready
     idle = plans.p.verdict == status.IDLE
-    wants_index = taken & (request.plan.part == part.INDEX) & (request.plan.verdict == status.IDLE)
+    wants_index = taken & (request.plan.beat_kind == beat_kind.INDEX) & (request.plan.verdict == status.IDLE)
     streamed = planned & ~taken
     asked = Shadow(
         m,
         _AHEAD,
         push=wants_index,
-        value=payload(request.window, request.place, request.plan),
+        value=payload(request.window, request.address, request.plan),
         pop=streamed,
         clear=stopped,
         name="asked",
@@ -48,10 +48,11 @@ def indexed_reads(load):
     came = Shadow(m, _AHEAD, push=index.valid, value=index.p, pop=streamed, clear=stopped, name="came")
     coming = Signal(range(_AHEAD + 1))  # indices that are asked for and have not come
     m.d.sync += coming.eq(Mux(stopped, 0, coming + wants_index - index.valid))
-    window, place = asked.head[:_ADDRESS], asked.head[_ADDRESS:][:_PLACE]
-    waiting, here = plan(asked.head[_ADDRESS + _PLACE :]), index.p.shape()(came.head)
+    window, address = asked.head[:_ADDRESS], asked.head[_ADDRESS:][:_BEAT]
+    waiting, here = plan(asked.head[_ADDRESS + _BEAT :]), index.p.shape()(came.head)
     words = {
-        "start": here.start, "elements": waiting.extent.elements, "beats": here.beats, "kept": here.kept, "place": place
+        "start": here.start, "elements": waiting.extent.elements, "beats": here.beats, "kept": here.kept,
+        "address": address,
     }  # fmt: skip
     check = 0
     for name, turn in load("etalstm_hw.contract").INDEX_CHECK.items():
@@ -66,15 +67,15 @@ def indexed_reads(load):
     expected = Signal(plan)
     m.d.comb += [
         expected.eq(waiting),
-        expected.part.eq(part.STREAM),
+        expected.beat_kind.eq(beat_kind.STREAM),
         expected.verdict.eq(verdict),
         expected.extent.kept.eq(here.kept),
     ]
     slow = Signal(range(_SLOW + 2))
     m.d.sync += slow.eq(Mux((came.count != 0) & plans.ready & transfers.ready & ~i.valid & ~streamed, slow + 1, 0))
     m.d.comb += [
-        Assume(~i.valid | (request.plan.part != part.STREAM)),
-        Assume(~i.valid | (request.plan.part.as_value() != 3)),
+        Assume(~i.valid | (request.plan.beat_kind != beat_kind.STREAM)),
+        Assume(~i.valid | (request.plan.beat_kind.as_value() != 3)),
         Assume(~stopped | unit.stop),
         Assume(~index.valid | ((coming != 0) & ~stopped)),
         Assert(index.ready),
@@ -112,7 +113,7 @@ PROOFS = [
         reach=12,
         small=(
             Change("etalstm_hw.contract.streams", _CHECK, _SMALL_CHECK),
-            Change("etalstm_hw.contract.fields", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_PLACE}"),
+            Change("etalstm_hw.contract.fields", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_BEAT}"),
         ),
         mutants=(
             _mutant("Mux(indexed, waiting.w_rdy, ~waiting.r_rdy)", "Mux(indexed, waiting.w_rdy, 1)"),
@@ -129,7 +130,7 @@ PROOFS = [
             _mutant("index.start + index.beats > self.size", "index.start + index.beats >= self.size"),
             _mutant("index.start + index.beats > self.size", "index.start > self.size"),
             _mutant("            | (index.check != check)\n", ""),
-            _mutant("place=asked.place", "place=0"),
+            _mutant("address=asked.address", "address=0"),
             _mutant("Mux(index.error, Status.READ_ERROR, ", "Mux(0, Status.READ_ERROR, "),
             _mutant("checked.eq(there & ~waiting.r_en)", "checked.eq(there)"),
             _mutant("plan.extent.kept.eq(index.kept)", "plan.extent.kept.eq(index.check)"),

@@ -55,16 +55,16 @@ def log(load):
 
     job, active, released = Signal(i.p.shape(), reset_less=True), Signal(), Signal()
     positions = Array(Signal(_BITS + 1, name=f"end{n}") for n in range(2))
-    at, begin, sent = (Signal(_BITS + 1, name=name) for name in ("at", "begin", "sent"))
+    at, begin, posted = (Signal(_BITS + 1, name=name) for name in ("at", "begin", "posted"))
     owed, index_owed = Signal(range(_BURST + 1)), Signal()  # beats whose transfer has been offered
     burst = new & ~transfer.tag.final
     to_boundary = _BURST - at[0]
-    length = Mux(streams.complete & (streams.beats - sent < to_boundary), streams.beats - sent, to_boundary)
+    length = Mux(streams.complete & (streams.beats - posted < to_boundary), streams.beats - posted, to_boundary)
     index_new = new & transfer.tag.final
     index_now = index_owed | index_new
     owed_now = owed + Mux(burst, transfer.beats, 0)
     violation = before(m, unit.violation, name="violation")
-    words = {"start": begin, "elements": job.elements, "beats": sent, "kept": streams.kept, "place": job.address}
+    words = {"start": begin, "elements": job.elements, "beats": posted, "kept": streams.kept, "address": job.address}
     check = 0
     for name, turn in load("etalstm_hw.contract").INDEX_CHECK.items():
         check = check ^ (words[name] << turn % _WORD) ^ (words[name][:_WORD] >> _WORD - turn % _WORD)
@@ -75,31 +75,31 @@ def log(load):
         Assert(~new | (active & released & (transfer.tag.kind == job.kind))),
         Assert(~burst | (transfer.address == (job.window + (at << 1))[: _BITS + 2])),
         Assert(~burst | ((transfer.beats == length) & (length != 0) & (at + length <= job.end))),
-        Assert(~index_new | (streams.complete & (sent == streams.beats) & (transfer.beats == 1))),
+        Assert(~index_new | (streams.complete & (posted == streams.beats) & (transfer.beats == 1))),
         Assert(~index_new | (transfer.address == (job.window + (job.address << 1))[: _BITS + 2])),
         Assert(out.valid == ((owed_now != 0) | index_now)),
         Assert(~out.valid | (indexing == index_now)),
         Assert(~indexing | (owed_now == 0)),
-        Assert(~indexing | ((out.p.index.start == begin) & (out.p.index.beats == sent))),
+        Assert(~indexing | ((out.p.index.start == begin) & (out.p.index.beats == posted))),
         Assert(~indexing | ((out.p.index.check == check[:_WORD]) & (out.p.index.kept == streams.kept))),
         Assert(~unit.violation | (active & ~transfers.valid & ~out.valid & (at + length > job.end))),
         Assert(~violation | unit.violation),
-        Cover(concluded & (begin == 1) & (sent == 2) & job.log),
-        Cover(unit.violation & (sent == 2)),
+        Cover(concluded & (begin == 1) & (posted == 2) & job.log),
+        Cover(unit.violation & (posted == 2)),
         Cover(~beats.ready),
     ]
     m.d.sync += [owed.eq(owed_now - (given & ~indexing)), index_owed.eq(index_now & ~concluded)]
     with m.If(active & ~unit.hold):
         m.d.sync += released.eq(1)
     with m.If(burst):
-        m.d.sync += [at.eq(at + transfer.beats), sent.eq(sent + transfer.beats)]
+        m.d.sync += [at.eq(at + transfer.beats), posted.eq(posted + transfer.beats)]
     with m.If(index_new):
         m.d.sync += positions[job.log].eq(at)
     with m.If(concluded):
         m.d.sync += active.eq(0)
     with m.If(begins):
         first = Mux(i.p.first, i.p.start, positions[i.p.log])
-        m.d.sync += [job.eq(i.p), active.eq(1), released.eq(0), sent.eq(0), at.eq(first), begin.eq(first)]
+        m.d.sync += [job.eq(i.p), active.eq(1), released.eq(0), posted.eq(0), at.eq(first), begin.eq(first)]
     Scoreboard(
         m, enters=taken, expected=beats.p.data[:2], leaves=given & ~indexing, actual=out.p.data[:2], capacity=_DEPTH
     )
@@ -143,7 +143,7 @@ PROOFS = [
             _mutant("positions[job.log].eq(position)", "positions[0].eq(position)"),
             _mutant("totals.r_en.eq(self.data.ready)", "totals.r_en.eq(1)"),
             _mutant("transfer.tag.final.eq(indexing)", "transfer.tag.final.eq(complete)"),
-            _mutant("sent.eq(sent + burst)", "sent.eq(sent + 1)"),
+            _mutant("posted.eq(posted + burst)", "posted.eq(posted + 1)"),
         ),
     )
 ]

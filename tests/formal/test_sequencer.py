@@ -9,7 +9,7 @@ from amaranth.lib import data
 from tests.formal.harness import before, bench, constant, payload
 from tests.formal.prove import Change, Mutant, Proof, pdr
 
-_QUIET, _IDLE_BITS, _INDEX_BITS = 3, 4, 2
+_QUIET, _IDLE_BITS, _NUMBER_BITS = 3, 4, 2
 
 
 def sequencer(load):
@@ -19,13 +19,13 @@ def sequencer(load):
     instructions are copied.
     """
     module, contract = load("etalstm_hw.program.sequencer"), load("etalstm_hw.contract")
-    status, halt, refusal, index = contract.Status, Signal(), Signal(4), Signal(_INDEX_BITS)
+    status, halt, refusal, number = contract.Status, Signal(), Signal(4), Signal(_NUMBER_BITS)
 
     class Bare(module.Sequencer):
         def _connect(self, m):
-            m.d.comb += [halt.eq(AnySeq(1)), refusal.eq(AnySeq(4)), index.eq(AnySeq(_INDEX_BITS))]
+            m.d.comb += [halt.eq(AnySeq(1)), refusal.eq(AnySeq(4)), number.eq(AnySeq(_NUMBER_BITS))]
             m.d.comb += self.o.valid.eq(AnySeq(1))
-            return SimpleNamespace(halt=halt, refusal=refusal), index
+            return SimpleNamespace(halt=halt, refusal=refusal), number
 
     unit = Bare(beat_bits=8, address_bits=8)
     m = bench(unit)
@@ -49,14 +49,14 @@ def sequencer(load):
     ]
 
     # What ends a program before its time, by rank.
-    why = Signal(data.StructLayout({"status": 4, "engine": 4, "instruction": _INDEX_BITS}))
+    why = Signal(data.StructLayout({"status": 4, "engine": 4, "instruction": _NUMBER_BITS}))
     with m.If(unit.abort):
         m.d.comb += why.status.eq(status.ABORTED)
     with m.Elif(unit.fault != status.IDLE):
         m.d.comb += [why.status.eq(unit.fault), why.engine.eq(unit.fault_engine)]
         m.d.comb += why.instruction.eq(unit.fault_instruction)
     with m.Elif(unit.refusal != status.IDLE):
-        m.d.comb += [why.status.eq(unit.refusal), why.engine.eq(module.SEQUENCER_ENGINE), why.instruction.eq(index)]
+        m.d.comb += [why.status.eq(unit.refusal), why.engine.eq(module.SEQUENCER_ENGINE), why.instruction.eq(number)]
     told, told_why = (
         before(m, v, name=n) for v, n in ((works & (why.status != status.IDLE), "told"), (why, "told_why"))
     )
@@ -112,9 +112,9 @@ PROOFS = [
                 f"idle_cycles, quiet = Signal({_IDLE_BITS})",
             ),
             Change("etalstm_hw.program.sequencer", '"watchdog": In(32)', '"watchdog": In(2)'),
-            Change("etalstm_hw.program.sequencer", '"instruction": Out(32)', f'"instruction": Out({_INDEX_BITS})'),
-            Change("etalstm_hw.contract.fields", "COMPLETED_BITS = 32", f"COMPLETED_BITS = {_INDEX_BITS}"),
-            Change("etalstm_hw.contract.fields", "TARGET_BITS = 20", f"TARGET_BITS = {_INDEX_BITS}"),
+            Change("etalstm_hw.program.sequencer", '"instruction": Out(32)', f'"instruction": Out({_NUMBER_BITS})'),
+            Change("etalstm_hw.contract.fields", "COMPLETED_BITS = 32", f"COMPLETED_BITS = {_NUMBER_BITS}"),
+            Change("etalstm_hw.contract.fields", "TARGET_BITS = 20", f"TARGET_BITS = {_NUMBER_BITS}"),
         ),
         mutants=(
             _mutant("moved | ~self.running, 0", "moved, 0"),

@@ -39,13 +39,13 @@ def writer(load):
     final = rest[-1] & (at + beats == wanted)
 
     # Data: each burst's beats, not before its address is offered.
-    new, sent = offered(m, axi.awvalid, axi.awready, name="aw"), Signal(2)
+    new, written = offered(m, axi.awvalid, axi.awready, name="aw"), Signal(2)
     ends = out & axi.wlast
     lengths = Shadow(m, _AHEAD + 1, push=new, value=axi.awlen, pop=ends, name="lengths")
     first = lengths.count == 0  # the address is offered in this very cycle
     length = Mux(first, axi.awlen, lengths.head)
     with m.If(out):
-        m.d.sync += sent.eq(Mux(axi.wlast, 0, sent + 1))
+        m.d.sync += written.eq(Mux(axi.wlast, 0, written + 1))
     Scoreboard(
         m,
         enters=given,
@@ -73,7 +73,7 @@ def writer(load):
         Assert(~axi.awvalid | (axi.awaddr[:1] + beats <= _BEATS)),
         Assert((axi.awburst == 1) & (axi.awsize == 0)),
         Assert(~axi.wvalid | ~first),
-        Assert(~axi.wvalid | (axi.wlast == (sent == length))),
+        Assert(~axi.wvalid | (axi.wlast == (written == length))),
         Assert(~(given & abort)),
         Assert(~(new & before(m, abort, name="before_abort"))),
         Assert(ending < 7),
@@ -121,7 +121,7 @@ PROOFS = [
             _mutant("commitments.r_en.eq(load & last)", "commitments.r_en.eq(load)"),
             _mutant("strobe.eq(~self.abort)", "strobe.eq(1)"),
             _mutant("axi.wlast.eq(last)", "axi.wlast.eq(1)"),
-            _mutant("Mux(last, 0, sent + 1)", "sent + 1"),
+            _mutant("Mux(last, 0, written + 1)", "written + 1"),
             _mutant("~axi.bresp[1] & ~self.error", "~axi.bresp[1]"),
             _mutant("bursts.o.valid | finals.r_rdy", "finals.r_rdy"),
             _mutant("bursts.o.valid | finals.r_rdy", "bursts.o.valid | commitments.r_rdy"),

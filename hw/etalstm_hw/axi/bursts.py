@@ -14,7 +14,7 @@ def _tagged(tag) -> dict:
 
 
 class WriteTag(data.StructLayout):
-    """What a writer's transfer carries besides its place.
+    """What a writer's transfer carries besides its address.
 
     Members
     -------

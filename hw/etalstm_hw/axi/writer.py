@@ -111,13 +111,13 @@ class Writer(wiring.Component):
     def _data(self, m, commitments):
         axi = self.axi
         committed = _Committed()(commitments.r_data)
-        sent = Signal(range(BURST_BEATS))
+        written = Signal(range(BURST_BEATS))
         room, load, last, strobe = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             room.eq(commitments.r_rdy & (~axi.wvalid | axi.wready)),
             load.eq(room & (self.data.valid | self.abort)),
             self.data.ready.eq(room & ~self.abort),
-            last.eq(sent == committed.length),
+            last.eq(written == committed.length),
             commitments.r_en.eq(load & last),
             axi.wstrb.eq(strobe.replicate(len(axi.wstrb))),
             self.beats.eq(load & ~self.abort),
@@ -130,7 +130,7 @@ class Writer(wiring.Component):
                 axi.wdata.eq(self.data.payload),
                 axi.wlast.eq(last),
                 strobe.eq(~self.abort),
-                sent.eq(Mux(last, 0, sent + 1)),
+                written.eq(Mux(last, 0, written + 1)),
             ]
         with m.Elif(axi.wready):
             m.d.sync += axi.wvalid.eq(0)

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from etalstm_hw import contract
 from etalstm_hw.codec.decompress import Extent
 from etalstm_hw.contract import Opcode, Status
-from etalstm_hw.dma.indexed import Part
+from etalstm_hw.dma.indexed import BeatKind
 from etalstm_hw.stream import LANE_OFFSET_BITS
 
 CAST_FIELDS = ("gates", "batch", "tiles", "batch_outer", "narrow")
@@ -25,9 +25,9 @@ class BlockLayout(data.StructLayout):
     gates, batch, tiles, batch_outer, narrow : as in the CAST instruction
     row_vectors : what outer indices are multiplied by: vectors of weights of a scalar
     outer : outer offset of its first words, see :func:`~etalstm_hw.stream.lane_offset`
-    index : inner index of its first word; if batch_outer, of the first word of its first beat, which may be a word
-        before `lane`: modulo a power of two
-    sums : inner indices of all blocks since `start`, this one too
+    inner : number of the sum of its first word; if batch_outer, of the first word of its first beat, which may be a
+        word before `lane`: modulo a power of two
+    sums : how many sums all blocks since `start` have, this one too
     start : sums start anew with this block
     finish : sums that got no scalar are set to their start after this block
     last : the instruction's last block
@@ -46,7 +46,7 @@ class BlockLayout(data.StructLayout):
                 **{name: cast[name] for name in ("lane", "lanes", *CAST_FIELDS)},
                 "row_vectors": cast["tiles"],
                 "outer": LANE_OFFSET_BITS,
-                "index": range(words),
+                "inner": range(words),
                 "sums": range(words + 1),
                 "start": 1,
                 "finish": 1,
@@ -60,7 +60,7 @@ class BlockPlan(data.StructLayout):
 
     Members
     -------
-    verdict, part, kind
+    verdict, beat_kind, kind
     extent : of a stream
     fresh : the first block of its instruction
     block : where it comes from and goes to; its bank is not chosen yet
@@ -75,7 +75,7 @@ class BlockPlan(data.StructLayout):
         super().__init__(
             {
                 "verdict": Status,
-                "part": Part,
+                "beat_kind": BeatKind,
                 "kind": contract.KIND_BITS,
                 "extent": Extent(word_bits),
                 "fresh": 1,

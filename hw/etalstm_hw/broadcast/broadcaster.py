@@ -10,7 +10,7 @@ from etalstm_hw.axi.reader import Reader
 from etalstm_hw.broadcast.blocks import BlockBuffer
 from etalstm_hw.broadcast.emitter import ScalarEmitter
 from etalstm_hw.broadcast.fetcher import BlockFetcher
-from etalstm_hw.broadcast.masks import GroupSizes, NonzeroMasks
+from etalstm_hw.broadcast.masks import NonzeroMasks, PatchSizes
 from etalstm_hw.config import Config
 from etalstm_hw.contract import BINARY32, Opcode, Status
 from etalstm_hw.program.queue import InstructionQueue
@@ -78,7 +78,7 @@ class Broadcaster(wiring.Component):
             beat_bits=config.beat_bits, words=config.broadcast_words, beat_words=config.beat_words
         )
         m.submodules.masks = masks = NonzeroMasks(
-            BINARY32, GroupSizes(config.lanes, config.beat_words, config.broadcast_words)
+            BINARY32, PatchSizes(config.lanes, config.beat_words, config.broadcast_words)
         )
         m.submodules.emitter = emitter = ScalarEmitter(
             BINARY32, lanes=config.lanes, beat_words=config.beat_words, words=config.broadcast_words

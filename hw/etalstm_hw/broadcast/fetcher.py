@@ -12,7 +12,7 @@ from etalstm_hw.broadcast.blocks import BlockLayout, BlockPlan
 from etalstm_hw.broadcast.requests import BlockRequests
 from etalstm_hw.codec.decompress import Decompressor
 from etalstm_hw.contract import STREAM_INDEX, FloatFormat, Opcode, Status
-from etalstm_hw.dma.indexed import Part
+from etalstm_hw.dma.indexed import BeatKind
 from etalstm_hw.stream import Place, Windows, instruction_layout
 
 _PLANS = 4  # transfers asked for ahead
@@ -63,7 +63,7 @@ class BlockFetcher(wiring.Component):
 
     def __init__(self, format: FloatFormat, *, beat_words, vector_beats, words, address_bits):
         self._format, self._beat_words = format, beat_words
-        self._words, self._rows, self._plan = words, words // beat_words, BlockPlan(words, format.width)
+        self._words, self._lines, self._plan = words, words // beat_words, BlockPlan(words, format.width)
         self._shape = {
             "beat_words": beat_words, "vector_beats": vector_beats, "width": format.width, "words": words,
             "address_bits": address_bits,
@@ -76,7 +76,7 @@ class BlockFetcher(wiring.Component):
                 "data": In(stream.Signature(ReadBeat(beat_bits))),
                 "o": Out(stream.Signature(BlockLayout(words))),
                 "release": In(1),
-                "write_address": Out(range(2 * self._rows)),
+                "write_address": Out(range(2 * self._lines)),
                 "write_data": Out(beat_bits),
                 "write_enable": Out(1),
                 "block": Out(BlockLayout(words)),
@@ -109,22 +109,23 @@ class BlockFetcher(wiring.Component):
             plans.w_en.eq(requests.plans.valid),
             requests.plans.ready.eq(plans.w_rdy),
             here.eq(plans.r_rdy & ~filling & ~stopped & (plan.verdict == Status.IDLE)),
-            indexing.eq(here & (plan.part == Part.INDEX)),
-            begins.eq(here & (plan.part != Part.INDEX) & (free != 0)),
+            indexing.eq(here & (plan.beat_kind == BeatKind.INDEX)),
+            begins.eq(here & (plan.beat_kind != BeatKind.INDEX) & (free != 0)),
             requests.index.valid.eq(indexing & self.data.valid),
             requests.index.p.eq(self.data.p.data[: len(STREAM_INDEX) * self._format.width]),
             requests.index.p.error.eq(self.data.p.error),
             plans.r_en.eq(begins | requests.index.valid),
-            decompressor.extent.valid.eq(begins & (plan.part == Part.STREAM)),
+            decompressor.extent.valid.eq(begins & (plan.beat_kind == BeatKind.STREAM)),
             decompressor.extent.p.eq(plan.extent),
             self.busy.eq(requests.busy | plans.r_rdy | filling | (free != 2)),
         ]
-        fill, handed, kind = self._file(m, decompressor, filling, streaming, indexing)
+        fill, handed, kind = self._fill(m, decompressor, filling, streaming, indexing)
         m.d.comb += self.kind.eq(Mux(filling, kind, plan.kind))
         m.d.sync += free.eq(free + self.release - handed)
         with m.If(begins):
             m.d.sync += [self.block.eq(plan.block), self.block.bank.eq(fill), kind.eq(plan.kind)]
-            m.d.sync += [filling.eq(1), streaming.eq(plan.part == Part.STREAM), self.begun.eq(self.begun + plan.fresh)]
+            m.d.sync += [filling.eq(1), streaming.eq(plan.beat_kind == BeatKind.STREAM)]
+            m.d.sync += self.begun.eq(self.begun + plan.fresh)
         with m.If(self.data.valid & self.data.ready & self.data.p.error & filling):
             m.d.sync += self.status.eq(Status.READ_ERROR)
         with m.Elif(decompressor.error):
@@ -133,9 +134,9 @@ class BlockFetcher(wiring.Component):
             m.d.sync += [self.status.eq(plan.verdict), self.begun.eq(self.begun + plan.fresh)]
         return m
 
-    def _file(self, m, decompressor, filling, streaming, indexing):
+    def _fill(self, m, decompressor, filling, streaming, indexing):
         """Put beats into a buffer, one after the other; give its number, when it is handed over, and its kind."""
-        row, fill, kind = Signal(range(self._rows)), Signal(), Signal.like(self.kind)
+        line, fill, kind = Signal(range(self._lines)), Signal(), Signal.like(self.kind)
         full = Signal()  # all beats of the block are in, it could not be handed over with the last of them
         direct, handed, last = Signal(), self.o.valid & self.o.ready, Signal()
         m.d.comb += [
@@ -146,16 +147,16 @@ class BlockFetcher(wiring.Component):
             decompressor.o.ready.eq(1),
             self.data.ready.eq(indexing | direct | (filling & streaming & decompressor.i.ready)),
             self.write_enable.eq((direct & self.data.valid) | decompressor.o.valid),
-            self.write_address.eq(Cat(row, fill)),
+            self.write_address.eq(Cat(line, fill)),
             self.write_data.eq(Mux(streaming, decompressor.o.p.data, self.data.p.data)),
             last.eq(Mux(streaming, decompressor.o.p.last, self.data.p.last)),
             self.o.valid.eq(full | (self.write_enable & last)),
             self.o.payload.eq(self.block),
         ]
         with m.If(self.write_enable):
-            m.d.sync += row.eq(row + 1)
+            m.d.sync += line.eq(line + 1)
             with m.If(last):
-                m.d.sync += [row.eq(0), full.eq(1)]
+                m.d.sync += [line.eq(0), full.eq(1)]
         with m.If(handed):
             m.d.sync += [full.eq(0), filling.eq(0), fill.eq(~fill)]
         return fill, handed, kind

@@ -14,10 +14,10 @@ _WIDEST = 32  # bits of a mask by rows: more would save nothing, a mask holds se
 
 
 @dataclass(frozen=True)
-class GroupSizes:
-    """How the words of a block are grouped; each group has one mask.
+class PatchSizes:
+    """How the words of a block are divided into patches: a patch has one mask.
 
-    By rows, a group is one (lane, gate) and up to ``chunk`` sequences; by batch it is one sequence and one beat of
+    By rows, a patch is one (lane, gate) and up to ``chunk`` sequences; by batch it is one sequence and one beat of
     lanes, all gates, bit ``4·word + gate``.
 
     Parameters
@@ -36,18 +36,18 @@ class GroupSizes:
         return self.lanes // self.beat_words
 
     @property
-    def rows(self) -> int:
+    def lines(self) -> int:
         """Beats of a block at most."""
         return self.words // self.beat_words
 
     @property
     def chunk(self) -> int:
-        """Sequences of a group by rows: all of a block with four gates, if they are not too many."""
+        """Sequences of a patch by rows: all of a block with four gates, if they are not too many."""
         return min(_WIDEST, self.words // (MOST_GATES * self.lanes))
 
     @property
     def slots(self) -> int:
-        """Chunks that a lane's share of a block has, over all gates, a power of two."""
+        """Chunks of a lane in a block, over all gates, a power of two."""
         vectors = self.words // self.lanes
         most = max(gates * -(-(vectors // gates) // self.chunk) for gates in range(1, MOST_GATES + 1))
         return 1 << (most - 1).bit_length()
@@ -64,25 +64,25 @@ class GroupSizes:
 
 
 class MaskRead(wiring.Signature):
-    """A read of a group's mask, seen from the reader: ``mask`` follows ``enable`` by a cycle, and stays without it.
+    """A read of a patch's mask, seen from the reader: ``mask`` follows ``enable`` by a cycle, and stays without it.
 
     Members
     -------
     by_batch : which of the two orders
-    rows_address : by rows, the group: bank, slot, beat of the vector
+    rows_address : by rows, the patch: bank, slot, beat of the vector
     word : by rows, which lane of that beat
-    batch_address : by batch, the group: bank, beat of its gate
+    batch_address : by batch, the patch: bank, beat of its gate
     nonzero : how many words of the block are to be sent that is being written, of its beats so far with the present one
     """
 
-    def __init__(self, sizes: GroupSizes):
+    def __init__(self, sizes: PatchSizes):
         super().__init__(
             {
                 "enable": Out(1),
                 "by_batch": Out(1),
                 "rows_address": Out(range(2 * sizes.slots * sizes.vector_beats)),
                 "word": Out(range(sizes.beat_words)),
-                "batch_address": Out(range(2 * sizes.rows)),
+                "batch_address": Out(range(2 * sizes.lines)),
                 "mask": In(sizes.mask_bits),
                 "nonzero": In(range(sizes.words + 1)),
             }
@@ -90,7 +90,7 @@ class MaskRead(wiring.Signature):
 
 
 class NonzeroMasks(wiring.Component):
-    """Takes the same beats as the block buffer and gives a mask for each group of either order.
+    """Takes the same beats as the block buffer and gives a mask for each patch of either order.
 
     There are memories for both orders; every beat writes a bit for each of its words into both. The first beat of a
     mask clears what the later ones add to, so nothing has to be emptied. Words of lanes that are not sent are zeros.
@@ -98,7 +98,7 @@ class NonzeroMasks(wiring.Component):
     Parameters
     ----------
     format : FloatFormat
-    sizes : GroupSizes
+    sizes : PatchSizes
 
     Members
     -------
@@ -109,7 +109,7 @@ class NonzeroMasks(wiring.Component):
     read : :py:`In(MaskRead(sizes))`
     """
 
-    def __init__(self, format: FloatFormat, sizes: GroupSizes):
+    def __init__(self, format: FloatFormat, sizes: PatchSizes):
         self._format, self._sizes = format, sizes
         words = sizes.beat_words
         super().__init__(
@@ -125,11 +125,11 @@ class NonzeroMasks(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Place each beat in the block, count and write its bits, read."""
+        """Find out where in the block each beat lies; count and write its bits; read."""
         m = Module()
         sizes, block, read = self._sizes, self.block, self.read
         beat = Signal(range(max(2, sizes.vector_beats)))  # Verilog has no signals of no bits
-        row, batch, gate = Signal(range(sizes.rows)), Signal.like(block.batch), Signal(range(MOST_GATES))
+        line, batch, gate = Signal(range(sizes.lines)), Signal.like(block.batch), Signal(range(MOST_GATES))
         by_rows_enable, by_batch_enable = Signal(), Signal()
         slot, bit = Signal(range(sizes.slots)), Signal(range(max(2, sizes.chunk)))
 
@@ -137,22 +137,22 @@ class NonzeroMasks(wiring.Component):
         chunk_ends = (bit == sizes.chunk - 1) | batch_ends
         block_ends = batch_ends & (gate == block.gates - 1)
         with m.If(self.write_enable):
-            m.d.sync += [row.eq(row + 1), beat.eq(Mux(vector_ends, 0, beat + 1))]
+            m.d.sync += [line.eq(line + 1), beat.eq(Mux(vector_ends, 0, beat + 1))]
             with m.If(vector_ends):
                 m.d.sync += [batch.eq(batch + 1), bit.eq(Mux(chunk_ends, 0, bit + 1)), slot.eq(slot + chunk_ends)]
                 with m.If(batch_ends):
-                    m.d.sync += [batch.eq(0), row.eq(0), gate.eq(gate + 1)]
+                    m.d.sync += [batch.eq(0), line.eq(0), gate.eq(gate + 1)]
                 with m.If(block_ends):
                     m.d.sync += [slot.eq(0), gate.eq(0)]
 
-        kept = self._count(m, beat, first=(gate == 0) & (row == 0))
+        kept = self._count(m, beat, first=(gate == 0) & (line == 0))
         with m.If(read.by_batch):
             m.d.comb += by_batch_enable.eq(read.enable)
         with m.Else():
             m.d.comb += by_rows_enable.eq(read.enable)
         row_address = Cat(beat[: (sizes.vector_beats - 1).bit_length()], slot, block.bank)
         of_rows = self._by_rows(m, kept, bit, row_address, by_rows_enable)
-        of_batch = self._by_batch(m, kept, gate, Cat(row, block.bank), by_batch_enable)
+        of_batch = self._by_batch(m, kept, gate, Cat(line, block.bank), by_batch_enable)
         by_batch, word = Signal(), Signal.like(read.word)
         with m.If(read.enable):
             m.d.sync += [by_batch.eq(read.by_batch), word.eq(read.word)]
@@ -180,7 +180,7 @@ class NonzeroMasks(wiring.Component):
         return kept
 
     def _by_rows(self, m, kept, bit, address, enable):
-        """Add a bit to each lane's mask, one memory for each place in a beat."""
+        """Add a bit to each lane's mask, one memory for each word of a beat."""
         sizes, masks = self._sizes, []
         for n in range(sizes.beat_words):
             m.submodules[f"rows{n}"] = memory = Memory(shape=sizes.chunk, depth=1 << len(address), init=[])
@@ -197,7 +197,7 @@ class NonzeroMasks(wiring.Component):
         return masks
 
     def _by_batch(self, m, kept, gate, address, enable):
-        """Write a gate's bits into a mask, the first gate zeros into the others' places; a mask's bits in order."""
+        """Write a gate's bits into a mask, the first gate zeros for the others; give a mask's bits in order."""
         shape = data.ArrayLayout(len(kept), MOST_GATES)
         m.submodules.batch = memory = Memory(shape=shape, depth=1 << len(address), init=[])
         write_port, read_port = memory.write_port(granularity=1), memory.read_port()

@@ -9,7 +9,7 @@ from etalstm_hw.axi.bursts import Transfer
 from etalstm_hw.broadcast.blocks import CAST_FIELDS, BlockPlan
 from etalstm_hw.contract import MOST_GATES, Opcode, Status
 from etalstm_hw.dma.index import Index
-from etalstm_hw.dma.indexed import IndexedReads, Part
+from etalstm_hw.dma.indexed import BeatKind, IndexedReads
 from etalstm_hw.stream import LANE_OFFSET_BITS, Place, Windows, instruction_layout, lane_offset
 
 _SUM_BITS = contract.COUNT_BITS + 1  # of a number of sums before it is checked
@@ -49,7 +49,7 @@ class BlockRequests(wiring.Component):
 
     def __init__(self, *, beat_words, vector_beats, width, words, address_bits):
         self._beat_words, self._vector_beats = beat_words, vector_beats
-        self._lanes, self._rows = beat_words * vector_beats, words // beat_words
+        self._lanes, self._lines = beat_words * vector_beats, words // beat_words
         self._plan, self._most_sums = BlockPlan(words, width), contract.cast_sums(self._lanes, words)
         self._sizes = (width, beat_words, address_bits, contract.ADDRESS_BITS)
         super().__init__(
@@ -73,7 +73,7 @@ class BlockRequests(wiring.Component):
         connect(m, reads.plans, flipped(self.plans))
         connect(m, flipped(self.index), reads.index)
         cast = Signal(self.i.p.shape())
-        index, own_end = Signal(contract.COUNT_BITS), Signal(_SUM_BITS)
+        inner, own_end = Signal(contract.COUNT_BITS), Signal(_SUM_BITS)
         sums, sums_before = Signal(_SUM_BITS), Signal(_SUM_BITS)  # since the last start
         words_before = cast.gates * cast.lane[: (self._beat_words - 1).bit_length()]  # of the first lane's beat
         remaining = Signal(contract.COUNT_BITS)
@@ -89,18 +89,18 @@ class BlockRequests(wiring.Component):
             reads.size.eq(self.windows.size >> shift),
             reads.stop.eq(self.stop),
             request.window.eq(window),
-            request.place.eq(offset),
+            request.address.eq(offset),
             request.transfer.address.eq(window + (offset << shift)),
             request.transfer.beats.eq(Mux(cast.compressed, 1, beats)),
             request.plan.verdict.eq(verdict),
-            request.plan.part.eq(Mux(cast.compressed, Part.INDEX, Part.VECTORS)),
+            request.plan.beat_kind.eq(Mux(cast.compressed, BeatKind.INDEX, BeatKind.VECTORS)),
             request.plan.kind.eq(cast.kind),
             request.plan.extent.eq((beats * self._beat_words)[: self._sizes[0]]),  # the index knows what is kept
             request.plan.fresh.eq(fresh),
             own_end.eq(cast.first_sum + Mux(cast.batch_outer, rows, cast.batch)),
             sums_before.eq(Mux(cast.start & fresh, 0, sums)),
         ]
-        self._describe(m, request.plan.block, cast, fresh, last_block, lanes, outer, index, sums)
+        self._describe(m, request.plan.block, cast, fresh, last_block, lanes, outer, inner, sums)
         m.d.comb += request.plan.block.row_vectors.eq(row_vectors)
 
         with m.FSM() as fsm:
@@ -119,7 +119,7 @@ class BlockRequests(wiring.Component):
                     window.eq(self.windows.base + (self.place.first + channel) * self.windows.stride),
                     lanes.eq(Mux(last_tile, cast.last_lanes, cast.lanes)),
                     rows.eq(cast.gates * Mux(last_tile, cast.last_lanes, cast.lanes)),
-                    index.eq(cast.first_sum - Mux(cast.batch_outer, words_before, 0)),
+                    inner.eq(cast.first_sum - Mux(cast.batch_outer, words_before, 0)),
                 ]
                 m.next = "CHECK"
             with m.State("CHECK"):
@@ -148,13 +148,13 @@ class BlockRequests(wiring.Component):
                 pass
         return m
 
-    def _describe(self, m, block, cast, fresh, last_block, lanes, outer, index, sums):
+    def _describe(self, m, block, cast, fresh, last_block, lanes, outer, inner, sums):
         """Fill in what is to be sent of a block."""
         m.d.comb += [
             *(block[name].eq(cast[name]) for name in ("lane", *CAST_FIELDS)),
             block.lanes.eq(lanes),
             block.outer.eq(outer),
-            block.index.eq(index),
+            block.inner.eq(inner),
             block.sums.eq(sums),
             block.start.eq(cast.start & fresh),
             block.finish.eq(cast.finish & last_block),
@@ -166,7 +166,7 @@ class BlockRequests(wiring.Component):
         counts = [cast[name] for name in ("gates", "batch", "blocks", "tiles_per_channel", "tiles")]
         bad_field = (
             Cat(count == 0 for count in [*counts, lanes]).any()
-            | (beats > self._rows)
+            | (beats > self._lines)
             | (cast.gates > MOST_GATES)
             | (cast.lane + lanes > self._lanes)
             | (own_end > self._most_sums)

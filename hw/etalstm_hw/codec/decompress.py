@@ -76,8 +76,8 @@ class Decompressor(wiring.Component):
     def elaborate(self, platform):
         """Three stages: the window is filled; the next beat of elements is measured and judged; that beat is put out.
 
-        The words of the next beat of elements lie in the window from `first` on. The last beat of a mask is taken together
-        with the next mask. Positions and sizes count units: ``>> word_shift`` makes words of them.
+        The words of the next beat of elements lie in the window from `first` on. The last beat of a mask is taken with
+        the next mask. Positions and sizes count units: ``>> word_shift`` makes words of them.
         """
         m = Module()
         words, units = self._words, self._units

@@ -10,4 +10,4 @@
 STREAM_BLOCK = 32
 MOST_GATES = 4  # of a block that is broadcast, and of a block of a map of rows
 STREAM_INDEX = ("start", "beats", "check", "kept")
-INDEX_CHECK = {"start": 0, "elements": 5, "beats": 11, "kept": 19, "place": 27}
+INDEX_CHECK = {"start": 0, "elements": 5, "beats": 11, "kept": 19, "address": 27}

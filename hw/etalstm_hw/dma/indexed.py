@@ -12,7 +12,7 @@ from etalstm_hw.dma.index import Index, index_check
 _AHEAD = 2  # streams whose index has been asked for
 
 
-class Part(enum.Enum, shape=2):  # type: ignore[call-arg] # Amaranth's metaclass takes it
+class BeatKind(enum.Enum, shape=2):  # type: ignore[call-arg] # Amaranth's metaclass takes it
     """What the beats of a transfer are."""
 
     VECTORS = 0
@@ -27,12 +27,12 @@ class Request(data.StructLayout):
     -------
     transfer : where they lie
     window : byte address of the window that the index counts from
-    place : beat of the window where the transfer begins
+    address : beat of the window where the transfer begins
     plan : goes with the transfer
     """
 
     def __init__(self, address_bits: int, beats_bits: int, plan: data.StructLayout):
-        members = {"window": address_bits, "place": ADDRESS_BITS, "plan": plan}
+        members = {"window": address_bits, "address": ADDRESS_BITS, "plan": plan}
         super().__init__({"transfer": Transfer(address_bits, beats_bits), **members})
 
 
@@ -47,8 +47,8 @@ class IndexedReads(wiring.Component):
     Parameters
     ----------
     plan : StructLayout
-        Has members ``verdict`` (a :class:`Status`; nothing is read for it unless it is IDLE), ``part`` (a
-        :class:`Part`) and ``extent`` (what is known of the stream).
+        Has members ``verdict`` (a :class:`Status`; nothing is read for it unless it is IDLE), ``beat_kind`` (a
+        :class:`BeatKind`) and ``extent`` (what is known of the stream).
     word_bits, beat_words : int
         Sizes of a word and of a beat.
     address_bits, beats_bits : int
@@ -74,7 +74,7 @@ class IndexedReads(wiring.Component):
     def __init__(self, plan: data.StructLayout, word_bits: int, beat_words: int, address_bits: int, beats_bits: int):
         self._plan, self._word_bits, self._beats_bits = plan, word_bits, beats_bits
         self._shift = (word_bits * beat_words // 8).bit_length() - 1
-        self._waiting = data.StructLayout({"window": address_bits, "place": ADDRESS_BITS, "plan": plan})
+        self._waiting = data.StructLayout({"window": address_bits, "address": ADDRESS_BITS, "plan": plan})
         super().__init__(
             {
                 "i": In(stream.Signature(Request(address_bits, beats_bits, plan))),
@@ -96,7 +96,7 @@ class IndexedReads(wiring.Component):
         stream_offers = self._stream(m, stream_plan, stream_transfer, waiting)
         readable, indexed, own_offers, offers, taken = (Signal() for _ in range(5))
         m.d.comb += [
-            indexed.eq((request.plan.part == Part.INDEX) & (request.plan.verdict == Status.IDLE)),
+            indexed.eq((request.plan.beat_kind == BeatKind.INDEX) & (request.plan.verdict == Status.IDLE)),
             own_offers.eq(self.i.valid & Mux(indexed, waiting.w_rdy, ~waiting.r_rdy)),
             plans.p.eq(Mux(own_offers, request.plan, stream_plan)),
             transfers.p.eq(Mux(own_offers, request.transfer, stream_transfer)),
@@ -107,7 +107,7 @@ class IndexedReads(wiring.Component):
             taken.eq(plans.valid & plans.ready),
             self.i.ready.eq(taken & own_offers),
             self._waiting(waiting.w_data).window.eq(request.window),
-            self._waiting(waiting.w_data).place.eq(request.place),
+            self._waiting(waiting.w_data).address.eq(request.address),
             self._waiting(waiting.w_data).plan.eq(request.plan),
             waiting.w_en.eq(taken & own_offers & indexed),
             waiting.r_en.eq((taken & ~own_offers) | self.stop),
@@ -122,7 +122,7 @@ class IndexedReads(wiring.Component):
         verdict, checked, there = Signal(Status, reset_less=True), Signal(), Signal()
         check = index_check(
             self._word_bits, start=index.start, beats=index.beats, elements=asked.plan.extent.elements, kept=index.kept,
-            place=asked.place,
+            address=asked.address,
         )  # fmt: skip
         wrong = (
             (index.beats == 0)
@@ -137,7 +137,7 @@ class IndexedReads(wiring.Component):
             indices.r_en.eq(waiting.r_en),
             there.eq(indices.r_rdy & waiting.r_rdy),
             plan.eq(asked.plan),
-            plan.part.eq(Part.STREAM),
+            plan.beat_kind.eq(BeatKind.STREAM),
             plan.verdict.eq(verdict),
             plan.extent.kept.eq(index.kept),
             transfer.address.eq(asked.window + (index.start << self._shift)),

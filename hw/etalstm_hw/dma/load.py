@@ -9,7 +9,7 @@ from etalstm_hw.axi.axi import AXI4Read
 from etalstm_hw.axi.reader import Reader
 from etalstm_hw.codec import slow
 from etalstm_hw.contract import COUNT_BITS, KIND_BITS, STREAM_INDEX, FloatFormat, Opcode, Status
-from etalstm_hw.dma.indexed import Part
+from etalstm_hw.dma.indexed import BeatKind
 from etalstm_hw.dma.loop import LaneLoop
 from etalstm_hw.dma.requests import LoadPlan, Requests
 from etalstm_hw.stream import LaneWrite, Place, Windows, instruction_layout
@@ -133,8 +133,8 @@ class LoadEngine(wiring.Component):
             reader.abort.eq(stop),
             self.busy.eq(requests.busy | plans.r_rdy | active | reader.busy),
         ]
-        part = Signal(Part, reset_less=True)
-        vectors, index = active & (part == Part.VECTORS), active & (part == Part.INDEX)
+        beat_kind = Signal(BeatKind, reset_less=True)
+        vectors, index = active & (beat_kind == BeatKind.VECTORS), active & (beat_kind == BeatKind.INDEX)
         ready, reading, elements, bad_stream = self._decompress(m, reader.o, planned, begin, stop)
         ending = self._write(m, reader.o, elements, vectors, planned, begin)
 
@@ -161,7 +161,7 @@ class LoadEngine(wiring.Component):
             m.d.sync += active.eq(begin)
             with m.If(plans.r_rdy):
                 m.d.sync += [self.status.eq(planned.verdict), self.kind.eq(planned.kind)]
-                m.d.sync += [part.eq(planned.part), more.eq(planned.more)]
+                m.d.sync += [beat_kind.eq(planned.beat_kind), more.eq(planned.more)]
         return m
 
     def _decompress(self, m, beats, planned, begin, stop):
@@ -173,7 +173,7 @@ class LoadEngine(wiring.Component):
             decompressor.i.p.data.eq(beats.p.data),
             decompressor.i.p.last.eq(beats.p.last),
             decompressor.i.valid.eq(beats.valid & reading & ~beats.p.error),
-            decompressor.extent.valid.eq(begin & (planned.part == Part.STREAM)),
+            decompressor.extent.valid.eq(begin & (planned.beat_kind == BeatKind.STREAM)),
             decompressor.extent.p.eq(planned.extent),
         ]
         with m.If(decompressor.extent.valid):
@@ -187,8 +187,8 @@ class LoadEngine(wiring.Component):
         m.submodules.loop = loop = LaneLoop()
         write, beat = self.write.p, beats.p
         memory = Signal(2, reset_less=True)
-        part = Signal(range(max(self._vector_beats, 2)), reset_less=True)
-        taken, last_part = Signal(), part == self._vector_beats - 1
+        beat_number = Signal(range(max(self._vector_beats, 2)), reset_less=True)
+        taken, ends_vector = Signal(), beat_number == self._vector_beats - 1
         m.d.comb += [
             self.write.valid.eq((vectors & beats.valid & ~beat.error) | elements.valid),
             elements.ready.eq(self.write.ready),
@@ -198,11 +198,11 @@ class LoadEngine(wiring.Component):
             taken.eq(self.write.valid & self.write.ready),
             loop.loop.eq(planned.loop),
             loop.start.eq(begin),
-            loop.step.eq(taken & last_part),
+            loop.step.eq(taken & ends_vector),
         ]
-        m.d.comb += write.enable.eq(1 << part)
+        m.d.comb += write.enable.eq(1 << beat_number)
         with m.If(taken):
-            m.d.sync += part.eq(Mux(last_part, 0, part + 1))
+            m.d.sync += beat_number.eq(Mux(ends_vector, 0, beat_number + 1))
         with m.If(begin):
-            m.d.sync += [memory.eq(planned.memory), part.eq(0)]
+            m.d.sync += [memory.eq(planned.memory), beat_number.eq(0)]
         return taken & Mux(vectors, beat.last, elements.p.last)

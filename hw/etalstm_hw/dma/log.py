@@ -150,8 +150,8 @@ class Log(wiring.Component):
         job = Signal(self._append, reset_less=True)
         positions = Array(Signal(STREAM_BITS, name=f"position{n}") for n in range(1 << LOG_BITS))  # where logs end
         # Of the stream: where its next beat goes, where its first went, beats that were offered, beats that wait.
-        position, begin, sent, there = (Signal(STREAM_BITS + 1, reset_less=True) for _ in range(4))
-        # Of the burst to come: its beats; after it, its data that are still to be sent.
+        position, begin, posted, there = (Signal(STREAM_BITS + 1, reset_less=True) for _ in range(4))
+        # Of the burst to come: its beats; after it, its data that are still to be posted.
         burst, left = Signal(range(BURST_BEATS + 1), reset_less=True), Signal(range(2 * BURST_BEATS))
         complete = Signal(reset_less=True)  # the stream's last beat is there
         to_boundary, wanted, taken, indexing = Signal.like(burst), Signal(), Signal(), Signal()
@@ -167,7 +167,7 @@ class Log(wiring.Component):
         ]
         with m.If(beats.r_en):
             m.d.sync += left.eq(left - 1)
-        self._index(m, job, begin, sent, total)
+        self._index(m, job, begin, posted, total)
         self._offer(m, job, taken, indexing, position, burst)
 
         with m.FSM() as fsm:
@@ -178,13 +178,13 @@ class Log(wiring.Component):
                     m.d.sync += job.eq(self.i.p)
                     m.next = "BEGIN"
             with m.State("BEGIN"):
-                for place in (position, begin):
-                    m.d.sync += place.eq(Mux(job.first, job.start, positions[job.log]))
-                m.d.sync += sent.eq(0)
+                for beat in (position, begin):
+                    m.d.sync += beat.eq(Mux(job.first, job.start, positions[job.log]))
+                m.d.sync += posted.eq(0)
                 with m.If(~self.hold):
                     m.next = "LOOK"
             with m.State("LOOK"):
-                m.d.sync += [complete.eq(totals.r_rdy), there.eq(Mux(totals.r_rdy, total.beats, entered) - sent)]
+                m.d.sync += [complete.eq(totals.r_rdy), there.eq(Mux(totals.r_rdy, total.beats, entered) - posted)]
                 m.next = "GATHER"
             with m.State("GATHER"):
                 m.d.sync += burst.eq(Mux(there < to_boundary, there, to_boundary))
@@ -198,7 +198,7 @@ class Log(wiring.Component):
                 inside = next_position <= job.end
                 m.d.comb += [wanted.eq(inside), self.violation.eq(~inside & ~self.transfers.valid & (left == 0))]
                 with m.If(taken):
-                    m.d.sync += [position.eq(next_position), sent.eq(sent + burst), left.eq(burst)]
+                    m.d.sync += [position.eq(next_position), posted.eq(posted + burst), left.eq(burst)]
                     m.next = "LOOK"
             with m.State("INDEX"):
                 m.d.comb += [indexing.eq(1), wanted.eq(1)]
@@ -211,20 +211,20 @@ class Log(wiring.Component):
                 with m.If(self.data.ready):
                     m.next = "IDLE"
 
-    def _index(self, m, job, begin, sent, total):
+    def _index(self, m, job, begin, posted, total):
         """Write the index: where the stream begins, its beats, its kept elements, and the check over them."""
         index, check = self.data.p.index, Signal(self._word_bits, reset_less=True)
         m.d.comb += [
             index.start.eq(begin),
-            index.beats.eq(sent),
+            index.beats.eq(posted),
             index.check.eq(check),
             index.kept.eq(total.kept),
         ]
         m.d.sync += check.eq(
             index_check(
-                self._word_bits, start=begin, beats=sent, elements=job.elements, kept=total.kept, place=job.address
+                self._word_bits, start=begin, beats=posted, elements=job.elements, kept=total.kept, address=job.address
             )
-        )  # a cycle after the last of them has come, a cycle before it is sent
+        )  # a cycle after the last of them has come, a cycle before the index is written
 
     def _offer(self, m, job, taken, indexing, position, burst):
         """Offer a transfer from a register, so that nothing but its valid bit hangs on the port."""

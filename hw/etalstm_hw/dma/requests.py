@@ -8,7 +8,7 @@ from etalstm_hw.axi.bursts import Transfer
 from etalstm_hw.codec.decompress import Extent
 from etalstm_hw.contract import ADDRESS_BITS, GROUP_BITS, KIND_BITS, Opcode, Status
 from etalstm_hw.dma.index import Index
-from etalstm_hw.dma.indexed import IndexedReads, Part
+from etalstm_hw.dma.indexed import BeatKind, IndexedReads
 from etalstm_hw.dma.loop import Loop
 from etalstm_hw.stream import Place, Windows, instruction_layout
 
@@ -18,7 +18,7 @@ class LoadPlan(data.StructLayout):
 
     Members
     -------
-    verdict, part, kind, memory, loop, more
+    verdict, beat_kind, kind, memory, loop, more
     extent : of a stream
     """
 
@@ -26,7 +26,7 @@ class LoadPlan(data.StructLayout):
         super().__init__(
             {
                 "verdict": Status,
-                "part": Part,
+                "beat_kind": BeatKind,
                 "kind": KIND_BITS,
                 "memory": 2,
                 "more": 1,
@@ -110,12 +110,12 @@ class Requests(wiring.Component):
             self.i.ready.eq(reads.i.ready),
             self.busy.eq(prepared | reads.busy),
             request.window.eq(base),
-            request.place.eq(address),
+            request.address.eq(address),
             request.transfer.address.eq(base + (address << self._shift)),
             request.transfer.beats.eq(Mux(instruction.compressed, 1, beats)),
             inside.eq(address + request.transfer.beats <= reads.size),
             plan.verdict.eq(Mux(inside, Status.IDLE, Status.BAD_ADDRESS)),
-            plan.part.eq(Mux(instruction.compressed, Part.INDEX, Part.VECTORS)),
+            plan.beat_kind.eq(Mux(instruction.compressed, BeatKind.INDEX, BeatKind.VECTORS)),
             *(plan[name].eq(instruction[name]) for name in ("kind", "memory", "more")),
             *(plan.loop[name].eq(instruction[name]) for name in Loop().members),
             elements.eq(beats * self._beat_words),

@@ -31,7 +31,7 @@ class StoreEngine(wiring.Component):
 
     An instruction is taken 3 cycles after it was offered at the soonest; then its vectors are read while those before
     it are still written, and are written while the responses to those before it are still missing.
-    Each vector is read once. Stalls of ``read`` and of the port hold the engine back, nothing is lost. A stream's
+    Each vector is read once. Stalls of ``read`` and of the port stall the engine; nothing is lost. A stream's
     vectors are read and compressed while the one before it is still written; an instruction without `compressed` is
     taken only when the index beat of the stream before it was handed to the port.
 
@@ -208,7 +208,7 @@ class StoreEngine(wiring.Component):
             m.d.comb += vectors.o.ready.eq(elements.ready)
 
     def _address(self, m, scatter, log, writer):
-        """Transfers come from the scatter or from the log, never from both: one holds the other."""
+        """Transfers come from the scatter or from the log. Each waits for the other, so never from both."""
         m.d.comb += [
             log.hold.eq(scatter.busy),
             writer.i.valid.eq(scatter.o.valid | log.transfers.valid),
@@ -257,10 +257,10 @@ class StoreEngine(wiring.Component):
 
         The instruction stays at the input until both have it, so nothing of it is copied here. It is `prepared` a cycle
         after it has come, when its products are there. From then on either side takes it as soon as it can, in any
-        order: `to_read` and `to_write` say that it has still to, `read` and `sent` that it does in this cycle.
+        order: `to_read` and `to_write` say that it has still to, `read` and `posted` that it does in this cycle.
         """
         prepared, settled, to_read, to_write = (Signal() for _ in range(4))
-        read, sent = Signal(), Signal()
+        read, posted = Signal(), Signal()
         refused = Signal()
         good = prepared & ~refused
         m.d.comb += [
@@ -269,8 +269,8 @@ class StoreEngine(wiring.Component):
             scatter.i.valid.eq(good & to_write & ~compress & ~log.busy),
             log.i.valid.eq(good & to_write & compress),
             read.eq(vectors.i.valid & vectors.i.ready),
-            sent.eq((scatter.i.valid & scatter.i.ready) | (log.i.valid & log.i.ready)),
-            settled.eq(good & (~to_read | read) & (~to_write | sent) & ~stop),
+            posted.eq((scatter.i.valid & scatter.i.ready) | (log.i.valid & log.i.ready)),
+            settled.eq(good & (~to_read | read) & (~to_write | posted) & ~stop),
             self.i.ready.eq(settled),
             self.busy.eq(prepared | scatter.busy | log.busy | writer.busy),
         ]
@@ -280,7 +280,7 @@ class StoreEngine(wiring.Component):
             m.d.sync += prepared.eq(1)
             with m.If(read):
                 m.d.sync += to_read.eq(0)
-            with m.If(sent):
+            with m.If(posted):
                 m.d.sync += to_write.eq(0)
         return refused
 

@@ -59,7 +59,7 @@ class Faults(wiring.Component):
         return m
 
     def _prefer(self, m, number, first):
-        """Put a channel's fault in the place of those of later channels."""
+        """Put a channel's fault instead of those of later channels."""
         channel = self.channels[number]
         status, engine = Signal(Status, name=f"channel_status{number}"), Signal(Engine, name=f"channel_engine{number}")
         m.d.sync += [status.eq(channel.status), engine.eq(channel.engine)]

@@ -151,9 +151,9 @@ class Registers(wiring.Component):
 
     def _read_counter(self, m, bus):
         """Answer with the low half of a counter and latch the high one, or with what was latched."""
-        latched, index = Signal(32), (bus.araddr - Register.COUNTER) >> 2
+        latched, word = Signal(32), (bus.araddr - Register.COUNTER) >> 2
         counter = Signal(64)
-        m.d.comb += counter.eq(Array(self.counters[n] for n in range(contract.Counter.COUNT))[index >> 1])
-        m.d.sync += bus.rdata.eq(Mux(index[0], latched, counter[:32]))
-        with m.If(~index[0]):
+        m.d.comb += counter.eq(Array(self.counters[n] for n in range(contract.Counter.COUNT))[word >> 1])
+        m.d.sync += bus.rdata.eq(Mux(word[0], latched, counter[:32]))
+        with m.If(~word[0]):
             m.d.sync += latched.eq(counter[32:])

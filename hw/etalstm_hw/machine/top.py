@@ -73,7 +73,7 @@ class Top(wiring.Component):
         super().__init__(top_signature(config))
 
     def elaborate(self, platform):
-        """Everything that a program uses is held in reset between programs; registers and counters are not."""
+        """Everything that a program uses is kept in reset between programs; registers and counters are not."""
         m = Module()
         config = self.config
         m.submodules.registers = registers = Registers(config, build=self._build)
@@ -81,7 +81,7 @@ class Top(wiring.Component):
         m.submodules.counters = counters = Counters(config.channels)
         m.submodules.groups = groups = Groups(config)
         of_program, reset = self._program_domain(m, sequencer)
-        tree = self._grow(m)
+        tree = self._make_branches(m)
         broadcasters = [self._broadcaster(config) for _ in range(config.broadcasters)]
         for n, broadcaster in enumerate(broadcasters):
             m.submodules[f"broadcaster{n}"] = of_program(broadcaster)
@@ -89,7 +89,7 @@ class Top(wiring.Component):
         m.submodules.program = of_program(reader)
         rows = RowLoads(BINARY32, lanes=config.lanes, beat_words=config.beat_words, address_bits=config.address_bits)
         m.submodules.rows = of_program(rows)
-        # What a channel can hold: its queue, the instruction at the queue's output, what its engine has taken.
+        # What a channel can store: its queue, the instruction at the queue's output, what its engine has taken.
         queued = config.instruction_queue + ROUND_TRIP + 1
         stored = Rendezvous(config.channels, queued + StoreEngine.capacity())
         m.submodules.stored = of_program(stored)
@@ -134,9 +134,9 @@ class Top(wiring.Component):
                 *(branch.payload[name].eq(getattr(registers, name)) for name in ("windows", "parameters", "shares")),
             ]
         self._fetch(m, sequencer, reader)
-        sent = self._dispatch(m, sequencer, rows, tree, broadcasters, groups)
+        posted = self._dispatch(m, sequencer, rows, tree, broadcasters, groups)
         self._broadcast(m, tree, broadcasters, groups)
-        self._watch(m, sequencer, tree, broadcasters, reader, rows, groups, sent)
+        self._watch(m, sequencer, tree, broadcasters, reader, rows, groups, posted)
         self._count(m, counters, sequencer, tree, broadcasters, reader, rows)
         return m
 
@@ -148,7 +148,7 @@ class Top(wiring.Component):
         m.d.comb += [ClockSignal("program").eq(ClockSignal()), ResetSignal("program").eq(reset)]
         return DomainRenamer("program"), reset
 
-    def _grow(self, m):
+    def _make_branches(self, m):
         """Make the branches of the tree with their channels."""
         tree = [Branch(self.config, len(run), channel=self._channel) for run in branches(self.config)]
         for n, branch in enumerate(tree):
@@ -156,7 +156,7 @@ class Top(wiring.Component):
         return tree
 
     def _connect_ports(self, m, tree, broadcasters, readers, of_program):
-        """Give each memory port to its channels; several share one by ID. The last is for the program and for maps."""
+        """Give each memory port to its channels; several use one by ID. The last is for the program and for maps."""
         config = self.config
         each, shared = config.channels_per_port, config.channel_ports
         channels = [axi for branch in tree for axi in branch.axi]
@@ -186,7 +186,7 @@ class Top(wiring.Component):
     def _dispatch(self, m, sequencer, rows, tree, broadcasters, groups):
         """Give an instruction to all broadcasters that have a group, or to all channels; tell when."""
         connect(m, sequencer.o, rows.i)
-        opcode, ready, sent = rows.o.p.word[: contract.OPCODE_BITS], Signal(), Signal()
+        opcode, ready, posted = rows.o.p.word[: contract.OPCODE_BITS], Signal(), Signal()
         is_cast = opcode == Opcode.CAST
         rooms = Signal(len(ENGINES))
         m.d.program += rooms.eq(Cat(Cat(b.report.rooms[n] for b in tree).all() for n in range(len(ENGINES))))
@@ -198,15 +198,15 @@ class Top(wiring.Component):
                         m.d.comb += ready.eq((Cat(b.i.ready for b in broadcasters) | idle).all())
                     else:
                         m.d.comb += ready.eq(rooms[list(ENGINES).index(engine)])
-        m.d.comb += [rows.o.ready.eq(ready), sent.eq(rows.o.valid & ready)]
+        m.d.comb += [rows.o.ready.eq(ready), posted.eq(rows.o.valid & ready)]
         for n, broadcaster in enumerate(broadcasters):
             m.d.comb += [
                 broadcaster.i.p.eq(rows.o.p),
-                broadcaster.i.valid.eq(sent & is_cast & groups.active[n]),
+                broadcaster.i.valid.eq(posted & is_cast & groups.active[n]),
             ]
         for branch in tree:
-            m.d.comb += [branch.payload.instruction.eq(rows.o.p), branch.orders.instruction.eq(sent & ~is_cast)]
-        return sent
+            m.d.comb += [branch.payload.instruction.eq(rows.o.p), branch.orders.instruction.eq(posted & ~is_cast)]
+        return posted
 
     def _broadcast(self, m, tree, broadcasters, groups):
         """Give every scalar of a broadcaster to all channels of its group."""
@@ -224,7 +224,7 @@ class Top(wiring.Component):
                         m.d.comb += branch.payload.scalar.eq(scalars.p)
                         m.d.comb += branch.orders.scalar.eq(scalars.valid & scalars.ready)
 
-    def _watch(self, m, sequencer, tree, broadcasters, reader, rows, groups, sent):
+    def _watch(self, m, sequencer, tree, broadcasters, reader, rows, groups, posted):
         """Tell the sequencer how its program fares; a channel's fault counts before a broadcaster's.
 
         What a channel tells is late. So the machine is busy while an instruction is on its way to the channels, and it
@@ -235,13 +235,13 @@ class Top(wiring.Component):
         m.d.comb += [
             sequencer.refusal.eq(Mux(groups.valid, rows.status, Status.BAD_FIELD)),
             sequencer.busy.eq(
-                Cat(part.busy for part in (*reports, *broadcasters)).any()
-                | lingering(m, sent, ROUND_TRIP, name="underway")
+                Cat(unit.busy for unit in (*reports, *broadcasters)).any()
+                | lingering(m, posted, ROUND_TRIP, name="underway")
             ),
             sequencer.draining.eq(
-                Cat(part.dma_busy for part in (*reports, *broadcasters)).any() | reader.busy | rows.busy | ~heard
+                Cat(unit.dma_busy for unit in (*reports, *broadcasters)).any() | reader.busy | rows.busy | ~heard
             ),
-            sequencer.progress.eq(Cat(*(part.progress for part in (*reports, *broadcasters)), rows.beat).any()),
+            sequencer.progress.eq(Cat(*(unit.progress for unit in (*reports, *broadcasters)), rows.beat).any()),
         ]
         for broadcaster in reversed(broadcasters):
             self._blame(m, sequencer, broadcaster.status, Engine.CAST, broadcaster.completed)
@@ -249,7 +249,7 @@ class Top(wiring.Component):
             self._blame(m, sequencer, branch.fault.status, branch.fault.engine, branch.fault.instruction)
 
     def _blame(self, m, sequencer, status, engine, instruction):
-        """Report a fault, if it is one, in the place of those that were reported before."""
+        """Report a fault, if it is one, instead of those that were reported before."""
         with m.If(status != Status.IDLE):
             m.d.comb += [
                 sequencer.fault.eq(status),
@@ -270,9 +270,9 @@ class Top(wiring.Component):
         m.d.comb += counters.enable.eq(delayed(m, sequencer.running, STAGES, name="counting"))
         counters_of: dict[int, Any] = {Counter.CYCLES: 1}
         for kind in Cycle:
-            counters_of[Counter.CYCLE_KINDS + kind] = total(part.cycles[kind] for part in activity)
-        counters_of[Counter.MAC_PHASE] = total(part.mac_phase for part in activity)
-        counters_of[Counter.ACTIVATION] = total(part.activations for part in activity)
+            counters_of[Counter.CYCLE_KINDS + kind] = total(unit.cycles[kind] for unit in activity)
+        counters_of[Counter.MAC_PHASE] = total(unit.mac_phase for unit in activity)
+        counters_of[Counter.ACTIVATION] = total(unit.activations for unit in activity)
         counters_of[Counter.SCALARS_SEEN] = before(total(broadcaster.seen for broadcaster in broadcasters))
         counters_of[Counter.SCALARS_SKIPPED] = before(total(broadcaster.skipped for broadcaster in broadcasters))
         counters_of[Counter.ROWS_SEEN] = before(rows.seen)
@@ -280,8 +280,8 @@ class Top(wiring.Component):
         for traffic in contract.Traffic:
             loads = total(broadcaster.beat & (broadcaster.kind == traffic) for broadcaster in broadcasters)
             loads += rows.beat if traffic == contract.Traffic.DELTAS else 0
-            counters_of[Counter.READ_BEATS + traffic] = total(part.reads[traffic] for part in activity) + before(loads)
-            counters_of[Counter.WRITE_BEATS + traffic] = total(part.writes[traffic] for part in activity)
+            counters_of[Counter.READ_BEATS + traffic] = total(unit.reads[traffic] for unit in activity) + before(loads)
+            counters_of[Counter.WRITE_BEATS + traffic] = total(unit.writes[traffic] for unit in activity)
         counters_of[Counter.PROGRAM_BEATS] = before(reader.o.valid & reader.o.ready)
         for number, amount in counters_of.items():
             m.d.comb += counters.amounts[number].eq(amount)

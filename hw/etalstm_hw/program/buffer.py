@@ -10,7 +10,7 @@ from etalstm_hw.axi.reader import ReadBeat
 from etalstm_hw.contract import ADDRESS_BITS, CHECK_BITS, CHECK_OFFSET, INSTRUCTION_BITS, LOOP_BITS
 from etalstm_hw.contract.image import check_masks, check_of
 
-INDEX_BITS = 32  # number of an instruction in its program
+NUMBER_BITS = 32  # number of an instruction in its program
 RING_INSTRUCTIONS = 64  # half of them those that were executed last
 _INSTRUCTION_SHIFT = (INSTRUCTION_BITS // 8).bit_length() - 1
 _KEPT_BITS = CHECK_OFFSET + 2  # of an instruction, with what is wrong with it
@@ -42,7 +42,7 @@ class ProgramBuffer(wiring.Component):
     Members
     -------
     program : :py:`In(address_bits)`     byte address of the program; constant
-    length : :py:`In(INDEX_BITS)`        instructions of the program; constant
+    length : :py:`In(NUMBER_BITS)`       instructions of the program; constant
     command, data                        to and from the reader of the program's port
     valid : :py:`Out(1)`                 ``word`` and ``error`` are those of the instruction at hand
     word : :py:`Out(INSTRUCTION_BITS)`
@@ -61,7 +61,7 @@ class ProgramBuffer(wiring.Component):
         super().__init__(
             {
                 "program": In(address_bits),
-                "length": In(INDEX_BITS),
+                "length": In(NUMBER_BITS),
                 "command": Out(stream.Signature(Transfer(address_bits, ADDRESS_BITS))),
                 "data": In(stream.Signature(ReadBeat(beat_bits))),
                 "valid": Out(1),
@@ -71,7 +71,7 @@ class ProgramBuffer(wiring.Component):
                 "step": In(1),
                 "back": In(1),
                 "distance": In(LOOP_BITS),
-                "target": In(INDEX_BITS),
+                "target": In(NUMBER_BITS),
             }
         )
 
@@ -82,17 +82,17 @@ class ProgramBuffer(wiring.Component):
             │◄─── behind ───►│◄── ready ──►│◄── pending ──►│
             │    executed    │  come next  │   asked for   │
                              ▲             ▲
-                             place         fill
+                             current       fill
 
-        A step moves `place` on, an instruction that arrives moves `fill` on. A step back moves `place` back by
-        `distance`. If this is more than `behind`, the ring is emptied: `place` goes to `fill`. What was pending still
+        A step moves `current` on, an instruction that arrives moves `fill` on. A step back moves `current` back by
+        `distance`. If this is more than `behind`, the ring is emptied: `current` goes to `fill`. What was pending still
         arrives, before anything that is asked for later. `dropped` counts these instructions, which are not stored.
         """
         m = Module()
         m.submodules.ring = ring = memory.Memory(shape=_KEPT_BITS, depth=self._depth, init=[])
         behind, ready = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))
         pending, dropped = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))
-        place, fill = Signal(range(self._depth)), Signal(range(self._depth))
+        current, fill = Signal(range(self._depth)), Signal(range(self._depth))
         word, error, whole = self._assemble(m)
         number = Signal(CHECK_BITS)  # of the instruction that is stored next
         kept, missed, stored = Signal(), Signal(), Signal()
@@ -105,14 +105,14 @@ class ProgramBuffer(wiring.Component):
             write.addr.eq(fill),
             write.data.eq(Cat(word[:CHECK_OFFSET], error, _damaged(word, number))),
             write.en.eq(stored),
-            read.addr.eq(place),
+            read.addr.eq(current),
             Cat(self.word[:CHECK_OFFSET], self.error, self.damaged).eq(Mux(beyond, 1 << CHECK_OFFSET, read.data)),
             self.valid.eq((ready != 0) | (beyond & (pending == 0))),
         ]
         m.d.sync += [
             fill.eq(fill + stored),
             number.eq(number + stored),
-            place.eq(place + self.step),
+            current.eq(current + self.step),
             ready.eq(ready + stored - self.step),
             behind.eq(Mux(behind == self._depth // 2, behind, behind + self.step)),
             pending.eq(pending + asked - stored),
@@ -120,30 +120,30 @@ class ProgramBuffer(wiring.Component):
         ]
         with m.If(kept):
             m.d.sync += [
-                place.eq(place - self.distance[: len(place)]),
+                current.eq(current - self.distance[: len(current)]),
                 ready.eq(ready + stored + self.distance[: len(ready)]),
                 behind.eq(behind - self.distance[: len(behind)]),
             ]
         with m.If(missed):
-            m.d.sync += [place.eq(fill + stored), ready.eq(0), behind.eq(0), pending.eq(0)]
+            m.d.sync += [current.eq(fill + stored), ready.eq(0), behind.eq(0), pending.eq(0)]
             m.d.sync += [dropped.eq(dropped + pending + asked - whole), number.eq(self.target)]
         return m
 
     def _assemble(self, m):
         """Make instructions of beats; give one, whether a beat of it was in error, and when it is whole."""
-        held, place = Signal(INSTRUCTION_BITS, reset_less=True), Signal(range(max(self._beats, 2)))
-        failed, error, last = Signal(), Signal(), place == self._beats - 1
-        word = Cat(held, self.data.p.data)[self._beat_bits :]
+        gathered, beat = Signal(INSTRUCTION_BITS, reset_less=True), Signal(range(max(self._beats, 2)))
+        failed, error, last = Signal(), Signal(), beat == self._beats - 1
+        word = Cat(gathered, self.data.p.data)[self._beat_bits :]
         m.d.comb += [self.data.ready.eq(1), error.eq(failed | self.data.p.error)]
         with m.If(self.data.valid):
-            m.d.sync += [held.eq(word), place.eq(Mux(last, 0, place + 1)), failed.eq(error & ~last)]
+            m.d.sync += [gathered.eq(word), beat.eq(Mux(last, 0, beat + 1)), failed.eq(error & ~last)]
         return word, error, self.data.valid & last
 
     def _ask(self, m, ready, pending, dropped, missed):
         """Ask for bursts; give how many instructions are asked for now, and whether the next has no address."""
-        following, count = Signal(INDEX_BITS), Signal(range(self._burst + 1))
-        left, to_boundary = Signal(INDEX_BITS), Signal.like(count)
-        wide = max(self._address_bits, INDEX_BITS + _INSTRUCTION_SHIFT) + 1
+        following, count = Signal(NUMBER_BITS), Signal(range(self._burst + 1))
+        left, to_boundary = Signal(NUMBER_BITS), Signal.like(count)
+        wide = max(self._address_bits, NUMBER_BITS + _INSTRUCTION_SHIFT) + 1
         address, room, asked, beyond = Signal(wide), Signal(), Signal.like(count), Signal()
         m.d.comb += [
             left.eq(self.length - following),

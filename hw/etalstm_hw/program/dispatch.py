@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm_hw import contract
 from etalstm_hw.contract import ADDRESS_BITS, ADDRESS_REGISTERS, ENGINE_OF, HEADER_BITS, Engine, Opcode, Status
-from etalstm_hw.program.buffer import INDEX_BITS
+from etalstm_hw.program.buffer import NUMBER_BITS
 from etalstm_hw.program.loops import Fetched
 from etalstm_hw.stream import CHANNEL_ENGINES, Dispatched, instruction_layout
 
@@ -49,7 +49,7 @@ class Dispatch(wiring.Component):
     refusal : :py:`Out(Status)`          IDLE, or why the next instruction is not executed: its own verdict, BAD_OPCODE,
                                          or BAD_FIELD for a count of 0 and for a wait that a CAST cannot have
     waiting : :py:`Out(1)`               an instruction is here and not handed on
-    index : :py:`Out(INDEX_BITS)`        number of the first such instruction
+    number : :py:`Out(NUMBER_BITS)`        number of the first such instruction
     """
 
     def __init__(self):
@@ -63,14 +63,14 @@ class Dispatch(wiring.Component):
                 "halt": Out(1),
                 "refusal": Out(Status),
                 "waiting": Out(1),
-                "index": Out(INDEX_BITS),
+                "number": Out(NUMBER_BITS),
             }
         )
 
     def elaborate(self, platform):
         """One register after the checks, one after the sums; `o` is the second."""
         m = Module()
-        checked, valid, index = Signal(Fetched()), Signal(), Signal(INDEX_BITS)
+        checked, valid, number = Signal(Fetched()), Signal(), Signal(NUMBER_BITS)
         addressed, advance, free = Signal(), Signal(), Signal()
         more = Signal()  # an ADVANCE has pairs after the present one: a register, since the next word hangs on it
         leaves = Signal()
@@ -83,7 +83,7 @@ class Dispatch(wiring.Component):
             self.refusal.eq(Mux(valid & ~self.o.valid, checked.verdict, Status.IDLE)),
             self.i.ready.eq(~valid | leaves),
             self.waiting.eq(self.o.valid | valid | self.i.valid),
-            self.index.eq(Mux(self.o.valid, index, Mux(valid, checked.index, self.i.p.index))),
+            self.number.eq(Mux(self.o.valid, number, Mux(valid, checked.number, self.i.p.number))),
         ]
         total = self._advance(m, checked.word, advance, more)
         with m.If(self.o.ready):
@@ -92,7 +92,7 @@ class Dispatch(wiring.Component):
             m.d.comb += leaves.eq(~more)
         with m.Elif(good & (opcode != Opcode.HALT) & free):
             m.d.comb += leaves.eq(1)
-            m.d.sync += [self.o.valid.eq(1), index.eq(checked.index)]
+            m.d.sync += [self.o.valid.eq(1), number.eq(checked.number)]
             self._resolve(m, checked.word, Mux(addressed, total, checked.word[HEADER_BITS:][:ADDRESS_BITS]))
         with m.If(self.i.ready):
             m.d.sync += [valid.eq(self.i.valid), checked.eq(self.i.p), checked.verdict.eq(self._check(m))]

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.contract import INSTRUCTION_BITS, LOOP_BITS, LOOP_DEPTH, OPCODE_BITS, TURN_BITS, Opcode, Status
-from etalstm_hw.program.buffer import INDEX_BITS
+from etalstm_hw.program.buffer import NUMBER_BITS
 from etalstm_hw.stream import instruction_layout
 
 _LOOP = instruction_layout(Opcode.LOOP)
@@ -16,20 +16,21 @@ class Fetched(data.StructLayout):
 
     Members
     -------
-    word : the instruction, zeros in the place of its check
-    index : its number in the program
+    word : the instruction, zeros instead of its check
+    number : its number in the program
     verdict : IDLE, or why there is no such instruction: READ_ERROR, BAD_CHECK, TRUNCATED, BAD_FIELD
     """
 
     def __init__(self):
-        super().__init__({"word": INSTRUCTION_BITS, "index": INDEX_BITS, "verdict": Status})
+        super().__init__({"word": INSTRUCTION_BITS, "number": NUMBER_BITS, "verdict": Status})
 
 
 class _Body(data.StructLayout):
     """A loop that is executed: its body's first instruction, the one after its last, their distance, turns to go."""
 
     def __init__(self):
-        super().__init__({"start": INDEX_BITS, "end": INDEX_BITS, "length": LOOP_BITS, "turns": TURN_BITS, "active": 1})
+        numbers = dict.fromkeys(("start", "end"), NUMBER_BITS)
+        super().__init__(numbers | {"length": LOOP_BITS, "turns": TURN_BITS, "active": 1})
 
 
 class Loops(wiring.Component):
@@ -42,10 +43,10 @@ class Loops(wiring.Component):
 
     Members
     -------
-    length : :py:`In(INDEX_BITS)`        instructions of the program; constant
+    length : :py:`In(NUMBER_BITS)`       instructions of the program; constant
     valid, word, error, damaged, step, back, distance, target
                                          to and from the buffer
-    index : :py:`Out(INDEX_BITS)`        number of the instruction that is wanted from the buffer
+    number : :py:`Out(NUMBER_BITS)`      number of the instruction that is wanted from the buffer
     o : :py:`Out(stream.Signature(Fetched()))`
         The instructions but LOOP.
     """
@@ -53,7 +54,7 @@ class Loops(wiring.Component):
     def __init__(self):
         super().__init__(
             {
-                "length": In(INDEX_BITS),
+                "length": In(NUMBER_BITS),
                 "valid": In(1),
                 "word": In(INSTRUCTION_BITS),
                 "error": In(1),
@@ -61,8 +62,8 @@ class Loops(wiring.Component):
                 "step": Out(1),
                 "back": Out(1),
                 "distance": Out(LOOP_BITS),
-                "target": Out(INDEX_BITS),
-                "index": Out(INDEX_BITS),
+                "target": Out(NUMBER_BITS),
+                "number": Out(NUMBER_BITS),
                 "o": Out(stream.Signature(Fetched())),
             }
         )
@@ -71,46 +72,47 @@ class Loops(wiring.Component):
         """The loops inside each other are a stack in registers, the innermost first."""
         m = Module()
         stack = [Signal(_Body(), name=f"body{n}") for n in range(LOOP_DEPTH)]
-        inner, held, ended = stack[0], Signal(), Signal()
+        inner, stored, ended = stack[0], Signal(), Signal()
         loop, is_loop, at_end, room = _LOOP(self.o.p.word[: _LOOP.size]), Signal(), Signal(), Signal()
         m.d.comb += [
-            is_loop.eq(held & (loop.opcode == Opcode.LOOP) & (self.o.p.verdict == Status.IDLE)),
-            at_end.eq(inner.active & (self.index == inner.end)),
-            room.eq(~ended & (~held | self.o.ready)),
-            self.o.valid.eq(held & ~is_loop),
+            is_loop.eq(stored & (loop.opcode == Opcode.LOOP) & (self.o.p.verdict == Status.IDLE)),
+            at_end.eq(inner.active & (self.number == inner.end)),
+            room.eq(~ended & (~stored | self.o.ready)),
+            self.o.valid.eq(stored & ~is_loop),
             self.distance.eq(inner.length),
             self.target.eq(inner.start),
         ]
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += held.eq(0)
+            m.d.sync += stored.eq(0)
         with m.If(is_loop):
-            self._enter(m, loop, stack, held, ended)
+            self._enter(m, loop, stack, stored, ended)
         with m.Elif(at_end):
             with m.If(inner.turns == 1):
                 m.d.sync += [outer.eq(following) for outer, following in zip(stack, [*stack[1:], 0], strict=True)]
             with m.Else():
                 m.d.comb += self.back.eq(1)
-                m.d.sync += [inner.turns.eq(inner.turns - 1), self.index.eq(inner.start)]
-        with m.Elif(room & (self.index == self.length)):
-            m.d.sync += [held.eq(1), ended.eq(1), self.o.p.verdict.eq(Status.TRUNCATED), self.o.p.index.eq(self.index)]
+                m.d.sync += [inner.turns.eq(inner.turns - 1), self.number.eq(inner.start)]
+        with m.Elif(room & (self.number == self.length)):
+            m.d.sync += [stored.eq(1), ended.eq(1)]
+            m.d.sync += [self.o.p.verdict.eq(Status.TRUNCATED), self.o.p.number.eq(self.number)]
         with m.Elif(room & self.valid):
-            self._take(m, inner, held, ended)
+            self._take(m, inner, stored, ended)
         return m
 
-    def _enter(self, m, loop, stack, held, ended):
-        """Begin the loop of the LOOP at hand, or refuse it. Its body begins at `index`."""
-        end = self.index + loop.length
+    def _enter(self, m, loop, stack, stored, ended):
+        """Begin the loop of the LOOP at hand, or refuse it. Its body begins at `number`."""
+        end = self.number + loop.length
         limit = Mux(stack[0].active, stack[0].end, self.length)
         with m.If((loop.turns == 0) | (loop.length == 0) | (end > limit) | stack[-1].active):
             m.d.sync += [self.o.p.verdict.eq(Status.BAD_FIELD), ended.eq(1)]
         with m.Else():
             m.d.sync += [
-                held.eq(0),
+                stored.eq(0),
                 *(inner.eq(outer) for inner, outer in zip(stack[1:], stack[:-1], strict=True)),
-                Cat(stack[0]).eq(Cat(self.index, end[:INDEX_BITS], loop.length, loop.turns, Const(1))),
+                Cat(stack[0]).eq(Cat(self.number, end[:NUMBER_BITS], loop.length, loop.turns, Const(1))),
             ]
 
-    def _take(self, m, inner, held, ended):
+    def _take(self, m, inner, stored, ended):
         """Take the instruction at hand from the buffer."""
         misplaced, verdict = inner.active & (self.word[:OPCODE_BITS] == Opcode.HALT), Signal(Status)
         with m.If(self.error):
@@ -121,10 +123,10 @@ class Loops(wiring.Component):
             m.d.comb += verdict.eq(Status.BAD_FIELD)
         m.d.comb += self.step.eq(1)
         m.d.sync += [
-            held.eq(1),
+            stored.eq(1),
             self.o.p.word.eq(self.word),
-            self.o.p.index.eq(self.index),
+            self.o.p.number.eq(self.number),
             self.o.p.verdict.eq(verdict),
-            self.index.eq(self.index + 1),
+            self.number.eq(self.number + 1),
             ended.eq(verdict != Status.IDLE),
         ]

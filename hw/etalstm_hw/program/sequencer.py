@@ -8,7 +8,7 @@ from etalstm_hw import contract
 from etalstm_hw.axi.bursts import Transfer
 from etalstm_hw.axi.reader import ReadBeat
 from etalstm_hw.contract import Status
-from etalstm_hw.program.buffer import INDEX_BITS, ProgramBuffer
+from etalstm_hw.program.buffer import NUMBER_BITS, ProgramBuffer
 from etalstm_hw.program.dispatch import Dispatch
 from etalstm_hw.program.loops import Loops
 from etalstm_hw.stream import Dispatched
@@ -32,7 +32,7 @@ class Sequencer(wiring.Component):
     after that ``running`` falls. If the drain makes no progress for ``watchdog`` cycles, the memory does not answer any
     more and the machine stops all the same.
 
-    The parts are in the domain ``program``, which is held in reset while ``active`` is low.
+    The parts are in the domain ``program``, which is kept in reset while ``active`` is low.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Sequencer(wiring.Component):
     fault, fault_engine, fault_instruction
                                          first status of an engine (IDLE: none), which, and how far it had come
     running : :py:`Out(1)`               between start and the end of the drain
-    active : :py:`Out(1)`                engines may work; low: they are held in reset
+    active : :py:`Out(1)`                engines may work; low: they are kept in reset
     drain : :py:`Out(1)`                 memory ports start nothing new
     status, engine, instruction          outcome of the last program; ``instruction`` is what an engine had completed,
                                          for the sequencer the number of the first instruction not handed on
@@ -66,7 +66,7 @@ class Sequencer(wiring.Component):
                 "start": In(1),
                 "abort": In(1),
                 "program": In(address_bits),
-                "length": In(INDEX_BITS),
+                "length": In(NUMBER_BITS),
                 "watchdog": In(32),
                 "command": Out(stream.Signature(Transfer(address_bits, contract.ADDRESS_BITS))),
                 "data": In(stream.Signature(ReadBeat(beat_bits))),
@@ -90,7 +90,7 @@ class Sequencer(wiring.Component):
     def elaborate(self, platform):
         """One FSM beside the parts that instructions pass."""
         m = Module()
-        dispatch, index = self._connect(m)
+        dispatch, number = self._connect(m)
         idle_cycles, quiet = Signal(32), Signal(range(_QUIET_CYCLES + 1))
         stuck, moved = Signal(), Signal()
         m.d.comb += [
@@ -100,7 +100,7 @@ class Sequencer(wiring.Component):
         ]
         m.d.sync += idle_cycles.eq(Mux(moved | ~self.running, 0, idle_cycles + 1))
 
-        def stop(status, engine=SEQUENCER_ENGINE, instruction=index):
+        def stop(status, engine=SEQUENCER_ENGINE, instruction=number):
             """Keep the first reason and drain; the drain's watchdog begins anew."""
             m.d.sync += [self.status.eq(status), self.engine.eq(engine), self.instruction.eq(instruction)]
             m.d.sync += idle_cycles.eq(0)
@@ -153,7 +153,7 @@ class Sequencer(wiring.Component):
             self.o.p.eq(dispatch.o.p),
             dispatch.o.ready.eq(self.o.ready),
         ]
-        return dispatch, Mux(dispatch.waiting, dispatch.index, loops.index)
+        return dispatch, Mux(dispatch.waiting, dispatch.number, loops.number)
 
     def _watch(self, m, stop, stuck):
         """Whatever ends a program before its time; the last of these to apply wins."""

@@ -220,13 +220,13 @@ def stream_words(kept, count: int, bf16: bool = False) -> int:
     return _blocks(count) + int(np.sum((kept + 1) // 2 if bf16 else kept))
 
 
-def index_words(start, beats, elements, kept, place) -> np.ndarray:
+def index_words(start, beats, elements, kept, address) -> np.ndarray:
     """Give the words of index beats, uint32, (…, 4), as the comment in :mod:`etalstm_hw.contract.streams` has them.
 
-    The arguments are integers, or arrays of them that broadcast. `place` is the beat of the channel's window where the
-    index itself lies.
+    The arguments are integers, or arrays of them that broadcast. `address` is the beat of the channel's window where
+    the index itself lies.
     """
-    given = {"start": start, "beats": beats, "elements": elements, "kept": kept, "place": place}
+    given = {"start": start, "beats": beats, "elements": elements, "kept": kept, "address": address}
     words = {name: np.asarray(value, np.uint64) for name, value in given.items()}
     shape = np.broadcast_shapes(*(value.shape for value in words.values()))
     words["check"] = np.zeros(shape, np.uint64)

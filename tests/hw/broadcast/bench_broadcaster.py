@@ -220,17 +220,17 @@ DAMAGES = {
     "more beats than memory": {"beats": lambda _: 0xFFFFFFFF},
     "fewer elements": {"elements": lambda elements: elements - CONFIG.lanes},
     "fewer kept": {"kept": lambda kept: kept - 1},
-    "of another place": {"place": lambda place: place + 1},
+    "of another address": {"address": lambda address: address + 1},
     "another check": {"check": lambda check: check ^ 1 << 31},
     "a mask bit more": {"mask": lambda _: 0xFFFFFFFF},
     "a mask bit less": {"mask": lambda mask: mask & mask - 1},
 }
 
 
-def damage_stream(damage, index, mask, elements, place):
+def damage_stream(damage, index, mask, elements, address):
     """Change a word of an index, which has the check of that word then, or the check itself, or a mask."""
     start, beats, check, kept = map(int, index)
-    words = {"start": start, "beats": beats, "elements": elements, "kept": kept, "place": place}
+    words = {"start": start, "beats": beats, "elements": elements, "kept": kept, "address": address}
     changed = words | {"check": check, "mask": int(mask[0])}
     for name, change in DAMAGES[damage].items():
         changed[name] = change(changed[name])

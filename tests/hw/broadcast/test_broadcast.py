@@ -14,7 +14,7 @@ from etalstm_hw.broadcast.blocks import BlockBuffer
 from etalstm_hw.broadcast.broadcaster import Broadcaster
 from etalstm_hw.broadcast.emitter import ScalarEmitter
 from etalstm_hw.broadcast.fetcher import BlockFetcher
-from etalstm_hw.broadcast.masks import GroupSizes, NonzeroMasks
+from etalstm_hw.broadcast.masks import NonzeroMasks, PatchSizes
 from etalstm_hw.config import preset
 from etalstm_hw.contract import BINARY32, Opcode, Status
 from etalstm_hw.stream import instruction_layout
@@ -40,7 +40,7 @@ class Dut(Elaboratable):
             words=WORDS,
             address_bits=20,
         )
-        self.masks = NonzeroMasks(BINARY32, GroupSizes(LANES, BEAT_WORDS, WORDS))
+        self.masks = NonzeroMasks(BINARY32, PatchSizes(LANES, BEAT_WORDS, WORDS))
         self.emitter = ScalarEmitter(BINARY32, lanes=LANES, beat_words=BEAT_WORDS, words=WORDS)
 
     def elaborate(self, platform):

@@ -1,4 +1,4 @@
-"""The scalar emitter's cycles: zeros cost none, or one for a whole group of them."""
+"""The scalar emitter's cycles: zeros cost none, or one for a whole patch of them."""
 
 import random
 from itertools import pairwise
@@ -11,7 +11,7 @@ from amaranth.sim import Simulator
 from etalstm_hw import contract
 from etalstm_hw.broadcast.blocks import BlockBuffer, BlockLayout
 from etalstm_hw.broadcast.emitter import ScalarEmitter
-from etalstm_hw.broadcast.masks import GroupSizes, NonzeroMasks
+from etalstm_hw.broadcast.masks import NonzeroMasks, PatchSizes
 from etalstm_hw.config import PRESETS
 from etalstm_hw.contract import BINARY32, LANE_ADDRESS_BITS, Opcode
 from tests.hw.broadcast.cast import random_memory
@@ -24,7 +24,7 @@ class Dut(Elaboratable):
     """Buffer, masks and emitter, with the fetcher played by the test."""
 
     def __init__(self, lanes, beat_words, words):
-        self.sizes = sizes = GroupSizes(lanes, beat_words, words)
+        self.sizes = sizes = PatchSizes(lanes, beat_words, words)
         self.buffer = BlockBuffer(beat_bits=32 * beat_words, words=words, beat_words=beat_words)
         self.masks = NonzeroMasks(BINARY32, sizes)
         self.emitter = ScalarEmitter(BINARY32, lanes=lanes, beat_words=beat_words, words=words)
@@ -61,7 +61,7 @@ class Blocks:
         return {
             "bank": number % 2, "lane": 0, "lanes": self.lanes, "gates": 4, "batch": self.batch, "tiles": self.tiles,
             "row_vectors": self.tiles, "narrow": 0, "batch_outer": self.batch_outer,
-            "outer": self.offset(number * span), "index": 0, "sums": sums,
+            "outer": self.offset(number * span), "inner": 0, "sums": sums,
             "start": number == 0, "finish": 0, "last": number == self.count - 1,
         }  # fmt: skip
 
@@ -70,30 +70,30 @@ class Blocks:
         return min(index * self.tiles, 1 << LANE_ADDRESS_BITS)
 
     def scalars(self, zeros=False):
-        """Words to be sent in order, each with the number of its group and its two offsets."""
-        rows, batch, chunk = range(4 * self.lanes), range(self.batch), GroupSizes(*self.size).chunk
+        """Words to be sent in order, each with the number of its patch and its two offsets."""
+        rows, batch, chunk = range(4 * self.lanes), range(self.batch), PatchSizes(*self.size).chunk
         for number, block in enumerate(self.blocks):
             for place in (
                 [(b, r) for b in batch for r in rows] if self.batch_outer else [(r, b) for r in rows for b in batch]
             ):
                 r, b = reversed(place) if self.batch_outer else place
                 word = block[(r % 4 * self.batch + b) * self.lanes + r // 4]
-                groups = self.lanes // self.beat_words
-                group = (
-                    b * groups + r // 4 // self.beat_words
+                patches = self.lanes // self.beat_words
+                patch = (
+                    b * patches + r // 4 // self.beat_words
                     if self.batch_outer
                     else r * -(-self.batch // chunk) + b // chunk
                 )
                 if zeros or word & 0x7F800000:
                     span, other = (len(batch), r) if self.batch_outer else (len(rows), b)
-                    yield word, number * self.words + group, self.offset(number * span + place[0]), self.offset(other)
+                    yield word, number * self.words + patch, self.offset(number * span + place[0]), self.offset(other)
 
     @property
-    def groups(self):
-        """Groups of a block."""
+    def patches(self):
+        """Patches of a block."""
         if self.batch_outer:
             return self.batch * self.lanes // self.beat_words
-        return 4 * self.lanes * -(-self.batch // GroupSizes(*self.size).chunk)
+        return 4 * self.lanes * -(-self.batch // PatchSizes(*self.size).chunk)
 
 
 def run(blocks, period=1, send_zeros=0):
@@ -170,11 +170,11 @@ def test_zeros_that_are_not_skipped_cost_a_cycle_each(size, batch_outer):
 @pytest.mark.parametrize("batch_outer", [0, 1], ids=["rows", "batch"])
 @pytest.mark.parametrize("density", [0.5, 0.1, 0.01])
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_zeros_cost_no_more_than_a_cycle_a_group(size, density, batch_outer):
+def test_zeros_cost_no_more_than_a_cycle_a_patch(size, density, batch_outer):
     blocks = Blocks(size, batch_outer, density)
     received = run(blocks)
-    groups = [group for _, group, *_ in blocks.scalars()]
-    empty = groups[-1] - groups[0] + 1 - len(set(groups))
+    patches = [patch for _, patch, *_ in blocks.scalars()]
+    empty = patches[-1] - patches[0] + 1 - len(set(patches))
     cycles = received[-1][1] - received[0][1] + 1
     assert len(received) <= cycles <= len(received) + empty, f"{cycles} cycles, {len(received)} scalars, {empty} empty"
 
@@ -183,14 +183,16 @@ def test_zeros_cost_no_more_than_a_cycle_a_group(size, density, batch_outer):
 @pytest.mark.parametrize("density", [0.25, 0.1])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_feeds_a_consumer_of_four_cycles(size, density, batch_outer):
-    """It waits only behind so many empty groups that they take longer than the scalar before them."""
+    """It waits only behind so many empty patches that they take longer than the scalar before them."""
     blocks, period = Blocks(size, batch_outer, density), 4
     received = run(blocks, period)
-    groups = [group for _, group, *_ in blocks.scalars()]
+    patches = [patch for _, patch, *_ in blocks.scalars()]
     for n in range(1, len(received)):
-        allowed = max(0, groups[n] - groups[n - 1] - period)
+        allowed = max(0, patches[n] - patches[n - 1] - period)
         waited = received[n][2]
-        assert waited <= allowed, f"scalar {n} came {waited} cycles late, behind {groups[n] - groups[n - 1] - 1} groups"
+        assert waited <= allowed, (
+            f"scalar {n} came {waited} cycles late, behind {patches[n] - patches[n - 1] - 1} patches"
+        )
 
 
 @pytest.mark.parametrize("batch_outer", [0, 1], ids=["rows", "batch"])

@@ -182,7 +182,7 @@ def damaged(word, value=None, more=0):
     def damage(streams, n, _):
         index = streams.beats(n["address"], 1)[: len(STREAM_INDEX)]
         words = dict(zip(STREAM_INDEX, map(int, index), strict=True))
-        words |= {"elements": n["outer"] * n["inner"] * LANES, "place": n["address"]}
+        words |= {"elements": n["outer"] * n["inner"] * LANES, "address": n["address"]}
         words[word] = words[word] + more if value is None else value
         check = words.pop("check")
         index[:] = codec.index_words(**words)
@@ -209,7 +209,7 @@ DAMAGES = {
     "other elements": damaged("elements", more=32),
     "no elements": damaged("elements", 0),
     "others kept": damaged("kept", more=1),
-    "of another place": damaged("place", more=1),
+    "of another address": damaged("address", more=1),
     "another check": damaged("check", more=1),
     "a mask bit more": mask_beyond,
 }

@@ -69,7 +69,7 @@ RULES = (
     ),
     _rule(r"lanes?|last_lanes", lambda config: _bits_of(config.lanes), "a vector has no more lanes"),
     _rule(
-        r"batch|sums|block\d?\.index",
+        r"batch|sums|block\d?\.inner",
         lambda config: _bits_of(config.broadcast_words // config.lanes),
         "a block of the broadcaster has no more vectors",
     ),
@@ -104,7 +104,7 @@ RULES = (
         "there are no more channels",
     ),
     _rule(
-        r"completed(?:\.\w+)?|instruction|(?:load|mac|vector|store)_number|stored_by_all|index|distance|target"
+        r"completed(?:\.\w+)?|instruction|(?:load|mac|vector|store)_number|stored_by_all|number|distance|target"
         r"|body\d\.(?:start|end|length)|waits\.\w+\.target",
         lambda config: _bits_of(INSTRUCTIONS - 1),
         f"it takes more than {INSTRUCTIONS:,} instructions, which only long programs have",
