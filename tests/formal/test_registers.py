@@ -97,7 +97,7 @@ PROOFS = [
             ),
             _mutant("with m.If(~word[0]):", "with m.If(word[0]):"),
             _mutant("Mux(word[0], latched, counter[:32])", "Mux(word[0], counter[32:], counter[:32])"),
-            _mutant("[word >> 1])", "[index])"),
+            _mutant("[word >> 1])", "[word])"),
             _mutant("self.length.eq(stored[Register.PROGRAM_LENGTH])", "self.length.eq(stored[Register.WATCHDOG])"),
             _mutant("m.d.sync += word.eq(bus.wdata)", "m.d.sync += word.eq(bus.wdata | 1)"),
         ),
