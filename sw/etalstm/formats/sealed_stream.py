@@ -1,4 +1,4 @@
-"""What a cell keeps, outside the machine: a header that says whose it is, the words, and a checksum.
+"""A cell's intermediates outside the machine: a header that says whose they are, the words, and a checksum.
 
 A stream is what one channel keeps of one kind for one cell's batch tile and group of units, spilled to the host or
 encoded by it; its words are those in the machine's memory. All is little-endian:
@@ -136,7 +136,7 @@ def values_of(header: StreamHeader, words: np.ndarray) -> np.ndarray:
 
 
 def _check_counts(header: StreamHeader, words: np.ndarray) -> None:
-    """Hold the counts to what the masks say."""
+    """Compare the header's counts with the masks."""
     if header.encoding == Encoding.DENSE:
         if not header.elements == header.kept == words.size:
             raise StreamError(f"{header}: {words.size} words are no {header.elements} elements, {header.kept} kept")

@@ -128,7 +128,7 @@ class Across:
         }
 
     def _pipeline(self, network: NetworkShape, batch: int, steps: int, one: float) -> dict | None:
-        """Describe the fastest arrangement; `one` board takes so many seconds for the same sequences."""
+        """Describe the fastest arrangement; `one` is the seconds that one board takes for the same sequences."""
         found = []
         for grid in self._grids(network, batch):
             sizes = self._stages(grid, network, batch, steps)

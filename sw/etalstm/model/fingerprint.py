@@ -101,7 +101,7 @@ class Fingerprints:
         return State(exact, supplied if machine.sequencer["ready"][0] >= _ENOUGH else exact)
 
     def _compared(self, words: "_Words", cycle: int) -> tuple[np.ndarray, ...]:
-        """Give what the machine holds, as it is compared."""
+        """Give the machine's words in the form in which states are compared."""
         now = self._machine.words
         return now[words.plain], now[words.places] % BURST_BEATS, relative(now[words.times], cycle)
 
@@ -128,7 +128,7 @@ _Gathered = dict[str, list[int]]
 
 
 def _divide(machine: Machine) -> tuple[_Words, _Words]:
-    """Find how the machine's words are compared: all but those of the program's fetch, and those."""
+    """Divide the machine's words into all others and those of the program's fetch, each by how they are compared."""
     gathered: list[_Gathered] = [{name: [] for name in _Words._fields} for _ in range(2)]
     (rest, fetch), first = gathered, 0
     for name, array in zip(machine._fields[:-1], machine[:-1], strict=True):

@@ -133,7 +133,7 @@ def describe(machine: Machine, table: np.ndarray) -> str:
 
 
 def _supply(machine: Machine, engine: Engine) -> str:
-    """Say what a MAC instruction has of scalars."""
+    """Say how many scalars wait for a MAC instruction."""
     if engine != Engine.MAC:
         return ""
     scalars = machine.scalars[0]

@@ -111,7 +111,9 @@ class Densities:
         return occupied, threshold, kept, 0, beats
 
     def _share_of_ones(self, cast: dict) -> float:
-        """Give the share of what is sent whole that is not zero: 1, but where a row has a 1 in its token's column."""
+        """Give the nonzero share of an array that is sent whole: 1. Rows of tokens have a single 1, in their token's
+        column.
+        """
         vector = cast["address"] // self._config.vector_beats
         for tokens in self._ones:
             array = tokens.chosen.array

@@ -171,7 +171,7 @@ class Repeats:
         return status, state
 
     def _count_taken(self) -> np.ndarray:
-        """Give the machine's counters, without those beats of the program that no instruction was taken of yet."""
+        """Give the machine's counters, less the beats of the program whose instruction has not been taken yet."""
         counted, engine = self._machine.counted.copy(), self._machine.sequencer[0]
         counted[Counter.PROGRAM_BEATS] -= engine["ready"] * self._sizes.instruction_beats + engine["beats"]
         return counted

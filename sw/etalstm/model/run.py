@@ -129,7 +129,9 @@ def _soonest(wakes, part):
 
 @compiled
 def _turn(cycle, wakes, part):
-    """Tell whether a part that there is once has something to do; it is to say itself when to ask again."""
+    """Tell whether a part that exists once has something to do. If so its wake is cleared: the part sets the next
+    itself.
+    """
     if _soonest(wakes, part) > cycle:
         return False
     for channel in range(len(wakes)):

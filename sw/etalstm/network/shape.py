@@ -197,8 +197,7 @@ class LayerGradients:
     """What one layer's backward pass leaves for the update, in the same row order as :class:`LayerParameters`.
 
     `weights` is float32, (4H, K), `bias` (4H,). `in_order` gives a contiguous array in PyTorch's row order, for either
-    or for some columns of `weights`. Default: they are in this order. Reordered is what is asked for, when it is asked
-    for.
+    or for some columns of `weights`. Default: they are in this order. An array is reordered only when it is read.
 
     Nothing is checked: a gradient may have overflowed, and the norm tells.
     """

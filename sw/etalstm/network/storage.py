@@ -1,4 +1,4 @@
-"""What a cell keeps of its forward pass for its backward pass: the policies, and how what they keep is counted.
+"""Storage policies: what a cell stores in its forward pass for its backward pass, and how that is counted.
 
 ``dense``
     The gates i, f, g, o and the state c, whole: five tensors. Nothing is pruned. The measure of the others.
@@ -7,8 +7,8 @@
 ``ms1-bf16``
     The same, kept words rounded to bfloat16.
 
-Echo's cell (i, f and c kept; g = (c - f∘c') / i and o = h / tanh(c) rebuilt: 0.60 of five tensors always) is left out:
-the machine has no division, and at the densities that training reaches ``ms1-bf16`` is below half of it.
+Echo's cell is left out. It keeps i, f and c and rebuilds g = (c - f∘c') / i and o = h / tanh(c): always 0.60 of five
+tensors. The machine has no division, and at the densities that training reaches ``ms1-bf16`` is below half of it.
 """
 
 import math

@@ -101,7 +101,7 @@ def add_before(sums, numbers, x_moved, broadcast, begin, end):
 
 @njit(nogil=True, cache=True)
 def collect(sums, rows, t, sender, collected, begin, end):
-    """Make of the sums Wᵀδ of step t the gradients of what was sent there: +0 of what was not.
+    """Turn the sums Wᵀδ of step t into the gradients of the elements that were sent at t. Those of all others are +0.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def _collect_steps(dx, skipped, sender, begin, end):
 
 
 def collect_inputs(dx, forward):
-    """Make of the sums Wᵀδ of all steps, (T, B, I), the gradients of x, in place; they are +0 at skipped steps."""
+    """Turn the sums Wᵀδ of all steps, (T, B, I), into the gradients of x, in place; they are +0 at skipped steps."""
     if forward.delta_inputs.off:
         return dx
     sender = Sender(forward.delta_inputs.refreshed(len(dx)), np.float32(forward.delta_inputs.x), forward.x_sent)

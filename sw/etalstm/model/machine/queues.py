@@ -42,7 +42,8 @@ def record_pop(fifo, cycle):
 
 @compiled
 def shows_room(fifo, depth, cycle):
-    """Tell whether fewer than `depth` entries waited when the news that the middle has in this cycle set out.
+    """Tell whether fewer than `depth` entries waited ``NEWS`` cycles ago: the middle of the machine knows nothing
+    newer.
 
     Cycles must not go back from one call to the next.
     """
