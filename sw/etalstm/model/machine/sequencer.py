@@ -206,7 +206,7 @@ def step_sequencer(cycle, m, p, sizes):
 
 @compiled
 def _blocked_until(cycle, m, sizes):
-    """Give when to try again to hand an instruction on. A queue that lets an instruction go wakes the sequencer, too."""
+    """Give when to try again to hand an instruction on. A queue that lets one go wakes the sequencer, too."""
     instance = m.instances[m.sequencer[0].out_slot]
     if instance.opcode == LOAD_ROWS and not offers_rows(m.rows[0]):
         return supplied_at(m.rows[0], instance, m.done)
