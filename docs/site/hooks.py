@@ -17,8 +17,8 @@ import typer
 from mkdocs.structure.files import File
 
 from etalstm.cli.application import application
-from etalstm.research.studies.score import SCORES, score_name
 from etalstm.research.studies.study import read_study, summarise
+from etalstm.research.studies.subject import SCORES, score_name
 from etalstm.train.declared import declared
 from etalstm.train.settings import PANELS, Settings
 from etalstm_hw.config import PRESETS

@@ -8,6 +8,7 @@ import pytest
 from etalstm.cli.main import run
 from etalstm.cli.parser import load
 from etalstm.research.compress_settings import CompressSettings
+from etalstm.research.translate_settings import TranslationSettings
 from etalstm.train.checkpoint import Origin
 from etalstm.train.declared import declared, may_differ
 from etalstm.train.settings import PANELS, Settings
@@ -100,7 +101,12 @@ def test_every_setting_is_declared_and_stands_in_a_group_of_the_help():
 
 
 @pytest.mark.parametrize(
-    ("command", "module", "kind"), [("train", "train", Settings), ("compress", "research.compress", CompressSettings)]
+    ("command", "module", "kind"),
+    [
+        ("train", "train", Settings),
+        ("compress", "research.compress", CompressSettings),
+        ("train", "research.translate", TranslationSettings),
+    ],
 )
 def test_every_setting_is_an_option_with_its_help_and_default(command, module, kind):
     options = {option.name: option for option in load(command, module).params}

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from etalstm.nn.torch_device import peak_bytes, waited_for
-from etalstm.research.reduced.choice import layout_of
+from etalstm.research.reduced.lstm import layout_of
 from tests.nn.parity import DEVICES
 
 FLOATS = 1 << 18

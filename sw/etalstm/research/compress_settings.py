@@ -1,8 +1,10 @@
 """The settings of a run of ``eta-lstm research compress``, and the file that they stand in."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from etalstm.device import DEVICES, GOLDEN
 from etalstm.network.cells import cell_named
@@ -10,7 +12,7 @@ from etalstm.network.cells.lstm import LSTM
 from etalstm.network.execution import CELL_HELP, PRESET_HELP
 from etalstm.network.shape import check_size
 from etalstm.network.storage import check_share
-from etalstm.train.declared import ALWAYS, REQUIRED, RunSettings, Unused, check_bounds, setting
+from etalstm.train.declared import ALWAYS, REQUIRED, RunSettings, Unused, absolute, check_bounds, setting
 
 LANGUAGE, SPEECH = "language", "speech"
 DENSE = "dense"
@@ -48,10 +50,6 @@ def _without(*phases: str) -> Unused:
     return Unused(f"only used with the step {' or '.join(phases)}", lambda run, _: not {*phases} & {*run.phases})
 
 
-def _absolute(_: str, path: Path) -> str:
-    return str(path.absolute())
-
-
 def _read_preset(_: str, text: str) -> str:
     return str(Path(text).absolute()) if Path(text).is_file() else text
 
@@ -61,77 +59,31 @@ def _read_phases(_: str, text: str) -> tuple[str, ...]:
     return () if phases == (DENSE,) else phases
 
 
-def _above_0(name: str, value: float) -> None:
-    if not 0 < value < float("inf"):
-        raise ValueError(f"{name} must be above 0 and finite, got {value!r}")
+def _bound(text: str, holds: Callable[[Any], bool]) -> Callable[[str, Any], None]:
+    """Give a bound whose message says what the value must be."""
+
+    def check(name: str, value: Any) -> None:
+        if not holds(value):
+            raise ValueError(f"{name} must be {text}, got {value!r}")
+
+    return check
 
 
-def _above_1(name: str, value: float) -> None:
-    if not 1 < value < float("inf"):
-        raise ValueError(f"{name} must be above 1 and finite, got {value!r}")
-
-
-def _at_least_0(name: str, value: float) -> None:
-    if not 0 <= value < float("inf"):
-        raise ValueError(f"{name} must be at least 0 and finite, got {value!r}")
-
-
-def _below_1(name: str, value: float) -> None:
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} must be at least 0 and below 1, got {value!r}")
-
-
-def _ratio(name: str, value: float) -> None:
-    if not 0 < value < 1:
-        raise ValueError(f"{name} must be above 0 and below 1, got {value!r}")
-
-
-def _seed(name: str, value: int) -> None:
-    if not 0 <= value < 1 << 63:
-        raise ValueError(f"{name} must be at least 0 and below 2^63, got {value}")
+positive = _bound("above 0 and finite", lambda value: 0 < value < math.inf)
+below_1 = _bound("at least 0 and below 1", lambda value: 0 <= value < 1)
+seed_number = _bound("at least 0 and below 2^63", lambda value: 0 <= value < 1 << 63)
+_above_1 = _bound("above 1 and finite", lambda value: 1 < value < math.inf)
+_at_least_0 = _bound("at least 0 and finite", lambda value: 0 <= value < math.inf)
+_ratio = _bound("above 0 and below 1", lambda value: 0 < value < 1)
 
 
 @dataclass(frozen=True)
 class CompressSettings(RunSettings):
-    """What a run is given.
+    """What a run is given. What a setting means stands beside it.
 
-    Members
-    -------
-    data : str                        directory of PTB's files, or of AN4's archive
-    task : str                        ``language`` or ``speech``
-    phases : tuple of str             steps after the dense start, in this order
-    engine : str                      what computes the LSTMs
-    preset : str                      whose cycles count; with an engine that is no golden one, its configuration
-    cell : str                        ``lstm``, or ``hlstm``, whose units can be removed but not grown again
-    hidden, layers : int
-    embedding : int                   of the language model
-    bidirectional : bool              of the speech model: layers of two directions, which no step on units can change
-    stack : int                       of speech: frames that make one step
-    dropout : float
-    batch : int                       B
-    steps : int                       T, of language
-    tokens, evaluated : int or None   the first so many words of the training text, and of each other one; all if None
-    epochs : int                      of the dense start, and of growing weights
-    retrain_epochs : int              after each other change
-    learning_rate, retrain_rate : float
-        Of Adam, at the start of a round; it falls to 0 in a straight line.
-    clip : float                      largest norm of the gradient
-    seed : int
-    density : float                   share of the weights in the sparse seed
-    growth : float                    ratio of weight growth, at the end of each of the first `growth_epochs` epochs
-    growth_epochs : int               after the last epoch nothing grows, whatever this says
-    unit_ratio, weight_ratio : float  first ratios of pruning; halved where accuracy is lost
-    rounds : int                      most rounds of a pruning step
-    tolerance : float
-        How far the score on validation may be above the dense start's: perplexity by a share of it, character error
-        rate by points of a percent.
-    gradient_batches : int            training batches whose mean gradient says what grows
-    profile : str or None             file that guides units
-    input_profile : str or None       file that guides inputs
-    guided : str                      ``all``: pruning and growth; ``growth``: pruning ignores the profile
-    grow_to : int or None             units of each layer after growth, instead of a profile
-    target : float or None            how many times fewer LSTM parameters than the dense start; pruning ends there
-    start : str or None               folder of a run whose dense start is taken; None: a dense start is trained
+    With an engine that is not golden, `preset` is its configuration, too. Rates fall to 0 in a straight line in every
+    round. Weights grow at the end of each of the first `growth_epochs` epochs, but never after the last one. Ratios of
+    pruning are halved where accuracy is lost. With `guided` ``growth`` pruning ignores the profile.
 
     Raises
     ------
@@ -142,7 +94,7 @@ class CompressSettings(RunSettings):
     COMMAND: ClassVar[str] = "eta-lstm research compress"
     data: str = setting(
         REQUIRED, "Directory of ptb.train.txt, ptb.valid.txt and ptb.test.txt, or an4_mfcc13.tar.xz", DATA,
-        typed=Path, read=_absolute, may_differ=ALWAYS,
+        typed=Path, read=absolute, may_differ=ALWAYS,
     )  # fmt: skip
     task: str = setting(LANGUAGE, "What is learned: language, or speech", DATA)
     phases: tuple[str, ...] = setting(
@@ -162,7 +114,7 @@ class CompressSettings(RunSettings):
         False, "A speech model of two directions, whose units stay", MODEL, unused=(OF_LANGUAGE,)
     )
     stack: int = setting(3, "Frames of speech that make one step", DATA, check_size, (OF_LANGUAGE,))
-    dropout: float = setting(0.2, "Share dropped in training", MODEL, _below_1)
+    dropout: float = setting(0.2, "Share dropped in training", MODEL, below_1)
     batch: int = setting(
         20, "Streams, or utterances, of an iteration [default: 20; speech: 16]", LEARN, check_size, depends=True
     )
@@ -181,15 +133,15 @@ class CompressSettings(RunSettings):
         (_without(PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS),), option="--retrain", depends=True,
     )  # fmt: skip
     learning_rate: float = setting(
-        0.002, "Of Adam, at the start; it falls to 0 [default: 0.002; speech: 0.004]", LEARN, _above_0, option="--lr",
+        0.002, "Of Adam, at the start; it falls to 0 [default: 0.002; speech: 0.004]", LEARN, positive, option="--lr",
         depends=True,
     )  # fmt: skip
     retrain_rate: float = setting(
-        0.0005, "The same after a change [default: 0.0005; speech: 0.002]", LEARN, _above_0,
+        0.0005, "The same after a change [default: 0.0005; speech: 0.002]", LEARN, positive,
         (_without(PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS),), option="--retrain-lr", depends=True,
     )  # fmt: skip
-    clip: float = setting(1.0, "Largest norm of the gradient [default: 1; speech: 5]", LEARN, _above_0, depends=True)
-    seed: int = setting(0, "Of first weights, masks and dropout", RUN, _seed)
+    clip: float = setting(1.0, "Largest norm of the gradient [default: 1; speech: 5]", LEARN, positive, depends=True)
+    seed: int = setting(0, "Of first weights, masks and dropout", RUN, seed_number)
     density: float = setting(
         0.3, "Share of the weights in the sparse seed [default: 0.3; speech: 0.5]", CHANGE, check_share,
         (_without(GROW_WEIGHTS),), depends=True,
@@ -219,11 +171,11 @@ class CompressSettings(RunSettings):
     )
     profile: str | None = setting(
         None, "File of eta-lstm research profile latency: units stop at its points only", MACHINE,
-        unused=(_without(PRUNE_UNITS, GROW_UNITS),), typed=Path, read=_absolute, may_differ=ALWAYS,
+        unused=(_without(PRUNE_UNITS, GROW_UNITS),), typed=Path, read=absolute, may_differ=ALWAYS,
     )  # fmt: skip
     input_profile: str | None = setting(
         None, "The same for the first layer's inputs", MACHINE, unused=(_without(PRUNE_UNITS, GROW_UNITS), OF_SPEECH),
-        typed=Path, read=_absolute, may_differ=ALWAYS,
+        typed=Path, read=absolute, may_differ=ALWAYS,
     )  # fmt: skip
     guided: str = setting(ALL, "What the profile guides: all, or growth", MACHINE, unused=(WITHOUT_PROFILE,))
     grow_to: int | None = setting(
@@ -235,7 +187,7 @@ class CompressSettings(RunSettings):
     )  # fmt: skip
     start: str | None = setting(
         None, "Folder of a run: take its dense start, and the settings that made it, instead of training one", RUN,
-        typed=Path, read=_absolute, may_differ=ALWAYS,
+        typed=Path, read=absolute, may_differ=ALWAYS,
     )  # fmt: skip
 
     @classmethod

@@ -13,8 +13,7 @@ from etalstm.errors import RunError
 from etalstm.network.architecture import ARCHITECTURES
 from etalstm.network.execution import Execution
 from etalstm.research.paper.densities import sources
-from etalstm.research.paper.requests import Request
-from etalstm.research.paper.runs import Runs
+from etalstm.research.paper.requests import Request, Runs
 from etalstm_hw.config import preset
 from tests.research.paper.compared import measure
 

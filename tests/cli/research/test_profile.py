@@ -10,7 +10,7 @@ from etalstm.cli.research import profile as latency
 from etalstm.model.measured import measure
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
-from etalstm.research.profile.profile import load
+from etalstm.research.profile import load
 from etalstm_hw.config import preset
 
 SMALL = [

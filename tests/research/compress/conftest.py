@@ -5,7 +5,7 @@ import importlib.util
 
 import pytest
 
-from etalstm.research.profile.profile import Profile, model_digest
+from etalstm.research.profile import Profile, model_digest
 from etalstm_hw.config import preset
 
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]

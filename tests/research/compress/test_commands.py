@@ -18,7 +18,7 @@ from etalstm.research.compress import load_network
 from etalstm.research.compress import run as runs
 from etalstm.research.compress.run import entries_of_rounds
 from etalstm.research.compress_settings import LANGUAGE, SPEECH, CompressSettings
-from etalstm.research.profile.profile import load
+from etalstm.research.profile import load
 from etalstm.research.studies.shrinking import read_runs
 from etalstm.train.metrics import read_log
 

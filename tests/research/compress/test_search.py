@@ -1,6 +1,6 @@
 import pytest
 
-from etalstm.research.compress.search import Attempt, Guides, grown_counts, next_attempt
+from etalstm.research.compress.changes import Attempt, Guides, grown_counts, next_attempt
 
 FREE = [None, None]
 

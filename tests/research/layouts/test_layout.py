@@ -13,8 +13,8 @@ from torch.utils.checkpoint import checkpoint
 import etalstm.nn
 from etalstm.cli.main import run as run_command
 from etalstm.host import processors
-from etalstm.research.layouts import choices, layout
-from etalstm.research.layouts.layout import (
+from etalstm.research import layouts
+from etalstm.research.layouts import (
     BATCH_MAJOR,
     BATCH_MINOR,
     FORCE,
@@ -24,12 +24,11 @@ from etalstm.research.layouts.layout import (
     forced,
     timed,
 )
-from etalstm.research.layouts.linear_bench import linear
 from etalstm.research.reduced import LSTM
-from etalstm.research.reduced.arrangement import BatchMajor, BatchMinor, Matrix
-from etalstm.research.reduced.choice import layout_of
+from etalstm.research.reduced.arrangement import BatchMajor, BatchMinor, Matrix, Plan
 from etalstm.research.reduced.compression import kept_tensors
-from etalstm.research.reduced.plan import Plan
+from etalstm.research.reduced.layout_bench import linear
+from etalstm.research.reduced.lstm import layout_of
 from tests.nn.parity import DEVICES, assert_close, run
 
 SHAPE = Shape(20, 5, 3, torch.float32, torch.device("cpu"))
@@ -48,13 +47,13 @@ def nothing_is_known(monkeypatch, tmp_path):
 
 def forget(monkeypatch):
     """Be a new process."""
-    monkeypatch.setattr(layout, "_KNOWN", {})
+    monkeypatch.setattr(layouts, "_KNOWN", {})
 
 
 def fake(monkeypatch, major, minor):
     """Have timings of these seconds; give a list that grows with each."""
     made = []
-    monkeypatch.setattr(layout, "timed", lambda works: made.append(works) or [major, minor])
+    monkeypatch.setattr(layouts, "timed", lambda works: made.append(works) or [major, minor])
     return made
 
 
@@ -87,7 +86,7 @@ def test_the_fastest_call_counts_and_works_take_turns():
 def test_a_choice_is_made_once_in_a_process(monkeypatch):
     fake(monkeypatch, 2.0, 1.0)
     first = choose()
-    monkeypatch.setattr(layout, "timed", refuse)
+    monkeypatch.setattr(layouts, "timed", refuse)
     assert choose() == first == BATCH_MINOR
 
 
@@ -95,22 +94,22 @@ def test_a_choice_is_read_by_the_next_process(monkeypatch):
     fake(monkeypatch, 2.0, 1.0)
     choose()
     forget(monkeypatch)
-    monkeypatch.setattr(layout, "timed", refuse)
+    monkeypatch.setattr(layouts, "timed", refuse)
     assert choose() == BATCH_MINOR
 
 
 def test_the_choice_of_a_process_that_was_faster_counts(monkeypatch, nothing_is_known):
     def slowly(works):
-        choices.Choices(nothing_is_known, choices.Machine.here(), LAYOUTS).put(str(SHAPE), BATCH_MAJOR)
+        layouts.Choices(nothing_is_known, layouts.Machine.here(), LAYOUTS).put(str(SHAPE), BATCH_MAJOR)
         return [2.0, 1.0]
 
-    monkeypatch.setattr(layout, "timed", slowly)
+    monkeypatch.setattr(layouts, "timed", slowly)
     assert choose() == BATCH_MAJOR
 
 
 def test_choices_that_are_made_at_once_are_all_kept(nothing_is_known):
     def put(name):
-        choices.Choices(nothing_is_known, choices.Machine.here(), LAYOUTS).put(name, BATCH_MINOR)
+        layouts.Choices(nothing_is_known, layouts.Machine.here(), LAYOUTS).put(name, BATCH_MINOR)
 
     names = [str(number) for number in range(16)]
     with ThreadPoolExecutor(8) as pool:
@@ -131,8 +130,8 @@ def test_choices_of_several_shapes_are_in_one_file(monkeypatch, nothing_is_known
 def test_another_machine_chooses_for_itself(monkeypatch, member):
     fake(monkeypatch, 2.0, 1.0)
     assert choose() == BATCH_MINOR
-    here = choices.Machine.here()
-    monkeypatch.setattr(layout.Machine, "here", lambda: choices.Machine(**{**vars(here), member: "other"}))
+    here = layouts.Machine.here()
+    monkeypatch.setattr(layouts.Machine, "here", lambda: layouts.Machine(**{**vars(here), member: "other"}))
     forget(monkeypatch)
     fake(monkeypatch, 1.0, 2.0)
     assert choose() == BATCH_MAJOR
@@ -179,7 +178,7 @@ def test_without_a_folder_a_choice_lasts_as_long_as_the_process(monkeypatch, tmp
 
 
 def test_a_forced_layout_is_neither_timed_nor_stored(monkeypatch, nothing_is_known):
-    monkeypatch.setattr(layout, "timed", refuse)
+    monkeypatch.setattr(layouts, "timed", refuse)
     for name in LAYOUTS:
         with forced(name):
             assert choose() == name

@@ -10,11 +10,12 @@ from etalstm.research.paper.cases import (
     IMPLIED_OPERATIONS,
     ON_BOARDS,
     ON_GPU,
+    Value,
     find_row,
+    together,
 )
 from etalstm.research.paper.claims import CLAIMS, findings, mean
 from etalstm.research.paper.energy import joules, machine_events
-from etalstm.research.paper.values import Value, together
 from tests.research.paper.compared import TINY, compared
 
 ROWS = compared().rows

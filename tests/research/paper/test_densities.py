@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from etalstm.research.paper.densities import densities_of, sources, stream_share
-from etalstm.research.studies.chosen import choose_all
+from etalstm.research.studies.several import choose_all
 
 STUDIES = Path(__file__).parents[3] / "docs" / "density"
 

@@ -3,10 +3,10 @@
 import pytest
 
 from etalstm.research.paper.cases import BASELINE, CASES, DYNAMIC, ETA, work_of
-from etalstm.research.paper.characteristics import characteristics
 from etalstm.research.paper.document import Figure, Table
 from etalstm.research.paper.gpu import footprint, operations
-from etalstm.research.paper.scaling import CENTRE, QUICK, SWEEPS, networks, requests_of
+from etalstm.research.paper.sections import characteristics
+from etalstm.research.paper.study import CENTRE, QUICK, SWEEPS, networks, requests_of
 from tests.research.paper.compared import SWEEPS as SMALL
 from tests.research.paper.compared import compared
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from etalstm.cli.main import run
-from etalstm.research.reduced import bench
+from etalstm.research.reduced import savings_bench as bench
 from tests.nn.parity import DEVICES, assert_close
 
 SMALL = ["--hidden", "8", "--batch", "3", "--steps", "10", "--runs", "2"]

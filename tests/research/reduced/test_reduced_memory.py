@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from etalstm.network.storage import KINDS
-from etalstm.research.layouts.layout import BATCH_MAJOR, BATCH_MINOR
+from etalstm.research.layouts import BATCH_MAJOR, BATCH_MINOR
 from etalstm.research.reduced import LSTM
+from etalstm.research.reduced.arrangement import BLOCK_ROWS, Plan
 from etalstm.research.reduced.compression import (
     compress,
     compress_in_torch,
@@ -16,7 +17,6 @@ from etalstm.research.reduced.compression import (
     kept_elements,
     kept_tensors,
 )
-from etalstm.research.reduced.plan import BLOCK_ROWS, Plan
 
 TINY = torch.finfo(torch.float32).tiny
 SIX = torch.tensor([0.1, 0.5, 0.01, TINY, 0.2, 0.9])

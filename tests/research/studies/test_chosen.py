@@ -6,9 +6,9 @@ import pytest
 
 from etalstm.cli.main import run
 from etalstm.errors import RunError
-from etalstm.research.studies.chosen import choose, choose_all
 from etalstm.research.studies.reduction import Reduction
-from etalstm.research.studies.score import SCORES
+from etalstm.research.studies.several import choose, choose_all
+from etalstm.research.studies.subject import SCORES
 
 SETTINGS = {"dataset": "trec", "task": None, "hidden": 8}
 

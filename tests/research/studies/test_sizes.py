@@ -7,7 +7,7 @@ import pytest
 from etalstm.cli.main import run
 from etalstm.errors import RunError
 from etalstm.host.drawing import can_draw
-from etalstm.research.studies.sizes import read_sizes, rows_by_size
+from etalstm.research.studies.several import read_sizes, rows_by_size
 
 RUNS = "dense,ms1:0.1"
 

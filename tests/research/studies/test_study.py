@@ -9,13 +9,10 @@ import pytest
 from etalstm.cli.main import run
 from etalstm.errors import RunError
 from etalstm.host.drawing import can_draw
-from etalstm.research.studies.figure import front, standard_errors
-from etalstm.research.studies.page import markdown
+from etalstm.research.studies.page import front, markdown, standard_errors
 from etalstm.research.studies.reduction import Reduction
-from etalstm.research.studies.score import others_of, score_name, score_of
-from etalstm.research.studies.study import result_of, summarise
-from etalstm.research.studies.subject import Network
-from etalstm.research.studies.written import read_study
+from etalstm.research.studies.study import read_study, result_of, summarise
+from etalstm.research.studies.subject import Network, others_of, score_name, score_of
 from etalstm.train.metrics import SHARES, shares
 from etalstm.train.settings import Settings
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from etalstm.research.translate import Sizes, Translator, beam_search, greedy_search
-from etalstm.research.translate.batches import batch_of, padded
+from etalstm.research.translate.corpus import batch_of, padded
 from etalstm.research.translate.network import loss_of
 from etalstm.research.translate.vocabulary import END, PADDING, START
 

@@ -3,7 +3,7 @@ import gzip
 import pytest
 
 from etalstm.errors import DataError
-from etalstm.research.translate.pairs import TEST, TRAINING, has_split, read_pairs
+from etalstm.research.translate.corpus import TEST, TRAINING, has_split, read_pairs
 
 
 def write(folder, **files):

@@ -3,8 +3,7 @@ import json
 import pytest
 
 from etalstm.cli.main import run
-from etalstm.research.translate.study import Translation
-from etalstm.research.translate.trainer import Trainer
+from etalstm.research.translate.trainer import Trainer, Translation
 
 SMALL = "--hidden 8 --embedding 6 --batch 8 --epochs 2 --seeds 2 --lower"
 

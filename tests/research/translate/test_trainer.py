@@ -8,9 +8,9 @@ import pytest
 from etalstm.device import open_device
 from etalstm.errors import CheckpointError, RunError
 from etalstm.research.translate.corpus import read_corpus
-from etalstm.research.translate.settings import TranslationSettings
 from etalstm.research.translate.trained import load
 from etalstm.research.translate.trainer import Trainer
+from etalstm.research.translate_settings import TranslationSettings
 from etalstm.train.folder import RunFolder
 
 SMALL = {"hidden": 8, "embedding": 6, "batch": 8, "least_count": 1, "longest": 9, "dropout": 0.1}

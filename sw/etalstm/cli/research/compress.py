@@ -20,7 +20,7 @@ from etalstm.device import GOLDEN, open_device
 from etalstm.errors import PlanError, RunError
 from etalstm.network.shape import NetworkShape
 from etalstm.research.compress_settings import PANELS, RUN, CompressSettings
-from etalstm.research.profile.profile import HIDDEN, INPUT, Profile, load
+from etalstm.research.profile import HIDDEN, INPUT, Profile, load
 from etalstm.train.declared import refuse_unused
 from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import read_log
@@ -110,7 +110,7 @@ def _guides(parts: ModuleType, settings):
     for name, dimension, size in (("profile", HIDDEN, settings.hidden), ("input_profile", INPUT, settings.embedding)):
         path = getattr(settings, name)
         found[name] = None if path is None else _guide(Path(path), dimension, size, settings)
-    return parts.search.Guides(*found.values())
+    return parts.changes.Guides(*found.values())
 
 
 def _guide(path: Path, dimension: str, size: int, settings) -> Profile:

@@ -16,11 +16,10 @@ from etalstm.host.durable import write_whole
 from etalstm.model.measured import measure
 from etalstm.network.benchmarks import BENCHMARKS
 from etalstm.network.shape import NetworkShape
-from etalstm.research.paper import scaling
+from etalstm.research.paper import study as studies
 from etalstm.research.paper.document import html, markdown
 from etalstm.research.paper.page import page
-from etalstm.research.paper.requests import Request, requests_of
-from etalstm.research.paper.runs import Runs
+from etalstm.research.paper.requests import Request, Runs, requests_of
 from etalstm.research.paper.study import as_dict, compare
 from etalstm_hw.config import Config
 from etalstm_hw.config import preset as named_preset
@@ -43,9 +42,9 @@ def paper(
     out.mkdir(parents=True, exist_ok=True)
     config, benchmarks = named_preset(PRESET), [BENCHMARKS[name] for name in (QUICK if quick else SIX)]
     runs = Runs(out / "runs.json", repr(config))
-    sweeps = scaling.QUICK if quick else scaling.SWEEPS
+    sweeps = studies.QUICK if quick else studies.SWEEPS
     requests = [request for one in benchmarks for request in requests_of(one)]
-    requests += scaling.requests_of(sweeps)
+    requests += studies.requests_of(sweeps)
     runs.complete(requests, partial(answer, config=config), count_processors(), _report)
     study = compare(benchmarks, sweeps, 2 * config.pes * config.clock_mhz * 1e6, runs)
     blocks = list(page(study, f"eta-lstm research paper --out DIR{' --quick' if quick else ''}"))

@@ -20,9 +20,18 @@ from etalstm.network.cells.lstm import LSTM
 from etalstm.network.execution import CELL_HELP, PRESET_HELP, Execution
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.storage import DENSE, Storage
-from etalstm.research.profile.figure import draw_profiles
-from etalstm.research.profile.points import check_tolerance, never_pays
-from etalstm.research.profile.profile import DIMENSIONS, HIDDEN, INPUT, Profile, load, model_digest, sizes_between
+from etalstm.research.profile import (
+    DIMENSIONS,
+    HIDDEN,
+    INPUT,
+    Profile,
+    check_tolerance,
+    draw_profiles,
+    load,
+    model_digest,
+    never_pays,
+    sizes_between,
+)
 from etalstm_hw.config import Config
 from etalstm_hw.config import preset as named_preset
 
@@ -127,7 +136,7 @@ def _of_model(preset: str, networks: Mapping[int, NetworkShape], tolerance: floa
 
 
 def _of_host(networks: Mapping[int, NetworkShape], runs: int, tolerance: float, shared: dict) -> Profile:
-    timing = with_extra("etalstm.research.profile.host")
+    timing = with_extra("etalstm.research.profile_host")
     seconds = timing.seconds_of(list(networks.values()), shared["batch"], shared["steps"], runs, shared["forward"])
     return Profile(
         machine=HOST, preset_digest=0, model_digest=f"torch {timing.torch.__version__}", unit="seconds",

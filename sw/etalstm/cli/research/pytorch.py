@@ -24,11 +24,11 @@ def layout(
 ) -> None:
     """Measure both layouts of a layer's steps in PyTorch, forward and backward, and the one that is chosen."""
     sizes = read_sizes("hidden", hidden), read_sizes("batch", batch)
+    bench = with_extra("etalstm.research.reduced.layout_bench")
     if tokens is None:
-        result = with_extra("etalstm.research.reduced.layout_bench").measure(*sizes, seconds, device)
+        result = bench.measure(*sizes, seconds, device)
     else:
-        bench = with_extra("etalstm.research.layouts.linear_bench")
-        result = bench.measure(*sizes, check_size("tokens", tokens), seconds, device)
+        result = bench.measure_output(*sizes, check_size("tokens", tokens), seconds, device)
     if as_json:
         print(json.dumps(result))
         return
@@ -86,7 +86,7 @@ def attention(
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Measure attention whose maps are kept, and attention whose maps are computed again."""
-    bench = with_extra("etalstm.research.translate.bench")
+    bench = with_extra("etalstm.research.translate.attention_bench")
     result = bench.measure(bench.Measured(hidden, batch, steps, tokens, kind, runs, device))
     if as_json:
         print(json.dumps(result))
@@ -122,7 +122,7 @@ def reduced(
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Measure the memory savings MS1, MS2 and Combine-MS in PyTorch, forward and backward."""
-    bench = with_extra("etalstm.research.reduced.bench")
+    bench = with_extra("etalstm.research.reduced.savings_bench")
     options = bench.Options(read_thresholds(theta), skip, device, runs)
     result = bench.measure(bench.drawn(hidden, batch, steps), options)
     if as_json:

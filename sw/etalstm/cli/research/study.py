@@ -1,6 +1,5 @@
 """``eta-lstm research study``: train many times and compare, and what is made of such studies."""
 
-import importlib
 import json
 from pathlib import Path
 from typing import Annotated
@@ -11,25 +10,24 @@ from etalstm.cli.options import refuse
 from etalstm.cli.output import say, with_extra
 from etalstm.cli.parser import given
 from etalstm.cli.research.profile import RUNS
-from etalstm.cli.research.translate import PACKAGE, package
+from etalstm.cli.research.translate import package
 from etalstm.data import DATASETS, TASKS
 from etalstm.host.drawing import can_draw
 from etalstm.host.durable import write_whole
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.research.paper.densities import PATH
-from etalstm.research.studies.chosen import USES, choose_all
-from etalstm.research.studies.figure import draw, draw_sizes
+from etalstm.research.studies.page import draw, draw_sizes
 from etalstm.research.studies.page import markdown as page_of_study
 from etalstm.research.studies.reduction import FORM, OF_MS2, Reduction
+from etalstm.research.studies.several import USES, choose_all, read_sizes, rows_by_size
+from etalstm.research.studies.several import markdown as page_of_sizes
 from etalstm.research.studies.shrinking import FILE, ShrunkRun, read_runs, write_runs
 from etalstm.research.studies.shrinking import Network as ShrunkNetwork
-from etalstm.research.studies.shrinking_figure import draw_runs
-from etalstm.research.studies.shrinking_page import markdown
-from etalstm.research.studies.sizes import markdown as page_of_sizes
-from etalstm.research.studies.sizes import read_sizes, rows_by_size
+from etalstm.research.studies.shrinking_page import draw_runs, markdown
 from etalstm.research.studies.study import run_study
 from etalstm.research.studies.subject import Network, Subject
+from etalstm.research.translate_settings import TranslationSettings
 from etalstm.train.settings import OPTIMIZERS, RATES, Settings
 
 OUT_HELP = "Folder for density.json, density.md and density.svg"
@@ -152,10 +150,9 @@ def translation(
     Defaults are those of eta-lstm research translate train. A folder that holds part of the study already is completed.
     """
     parts = package()
-    of_study = importlib.import_module(f"{PACKAGE}.study")
     chosen = {name: value for name, value in given(context).items() if name not in OF_STUDY}
-    settings = parts.settings.TranslationSettings(**chosen | {"data": str(data.absolute())})
-    study_of(of_study.Translation(), settings, runs, seeds, out)
+    settings = TranslationSettings(**chosen | {"data": str(data.absolute())})
+    study_of(parts.trainer.Translation(), settings, runs, seeds, out)
 
 
 def choose(
@@ -213,7 +210,7 @@ def compress(
 
 def _time(runs: list[ShrunkRun], steps: int, turns: int) -> None:
     """Put down how long an iteration of the LSTMs that are shown takes on this computer. All layers take turns."""
-    timing = with_extra("etalstm.research.profile.host")
+    timing = with_extra("etalstm.research.profile_host")
     for batch in sorted({run.settings["batch"] for run in runs}):
         shown = [one for run in runs if _timed(run, batch) for _, one in run.shown]
         layers = sorted({layer for one in shown for layer in one.layers()})

@@ -12,7 +12,7 @@ from typer import Option
 
 from etalstm.cli.devices import DEVICES_HELP
 from etalstm.cli.options import PresetName
-from etalstm.research.endurance.endurance import endure
+from etalstm.research.endurance import endure
 
 BAD = ("hang", "crash")
 

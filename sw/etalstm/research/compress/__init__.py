@@ -3,13 +3,12 @@
 Needs the extra ``torch``.
 """
 
-from etalstm.research.compress.compaction import Compact, compact
+from etalstm.research.compress.checkpoint import load_network
 from etalstm.research.compress.masks import Mask, mask_of, masks_of, probing, put_masks
-from etalstm.research.compress.models import LanguageModel, MaskedLanguageModel, MaskedSpeechModel, SpeechModel
 from etalstm.research.compress.network import MaskedNetwork, Network, Sizes
-from etalstm.research.compress.small import load_network
 from etalstm.research.compress.steps import drop_empty, grow, grow_weights, prune, prune_weights, sparse_seed
-from etalstm.research.compress.structure import Dimension, Side, units_of
+from etalstm.research.compress.structure import Compact, Dimension, Side, compact, units_of
+from etalstm.research.compress.task import LanguageModel, MaskedLanguageModel, MaskedSpeechModel, SpeechModel
 
 __all__ = [
     "Compact",

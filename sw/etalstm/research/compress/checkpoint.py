@@ -1,6 +1,13 @@
-"""Checkpoints of a run: weights, masks, what Adam remembers, the sequences' states, and where the run is."""
+"""Checkpoints of a run, and the file of the network that it kept.
 
-from dataclasses import dataclass
+A checkpoint has weights, masks, what Adam remembers, the sequences' states, and where the run is. The network is small,
+without masks. Its tensors are those of the state dict of :class:`etalstm.research.compress.network.Network`:
+``embedding.weight`` of a language model, ``layers.N.weight_ih_l0`` and so on of each layer, ``output.weight`` and
+``output.bias``. So ``torch.nn.LSTM`` can load the tensors of a layer. The metadata say how to make the network.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -8,9 +15,13 @@ import torch
 from pydantic import NonNegativeInt
 from torch import nn
 
-from etalstm.nn.training import state_of
-from etalstm.research.compress.network import States
+from etalstm.device import Device
+from etalstm.errors import CheckpointError
+from etalstm.nn.training import load_module, state_of
+from etalstm.research.compress.network import Network, Sizes, States
+from etalstm.research.compress.task import TASKS
 from etalstm.research.module_run import ModuleCheckpoint, ModuleDescription, ModulePosition
+from etalstm.train.sealed import Part, Sealed
 
 STATE = "state."  # beginning of the names of the sequences' states
 PARTS = ("h", "c")
@@ -82,3 +93,65 @@ class CompressCheckpoint(ModuleCheckpoint[CompressDescription]):
             return [None] * layers
         h, c = ([torch.from_numpy(self.tensors[f"{STATE}{part}.{n}"]) for n in range(layers)] for part in PARTS)
         return list(zip(h, c, strict=True))
+
+
+class NetworkDescription(Part):
+    """What makes the network, without its weights."""
+
+    task: str
+    dropout: float
+    outputs: int
+    inputs: int
+    units: list[int]
+    directions: int
+    cell: str
+
+
+@dataclass(frozen=True)
+class NetworkFile(Sealed[NetworkDescription]):
+    """What makes the network, and its weights."""
+
+    KEY, FORMAT, WHAT = "etalstm-network", 1, "network of eta-lstm research compress"
+    DESCRIPTION = NetworkDescription
+
+
+def write_network(path: Path, network: Network, sizes: Sizes, task: str) -> None:
+    """Write a network without masks; at any moment the file is the old one or the new one, whole."""
+    described = {**asdict(sizes), "units": list(sizes.units)}
+    description = NetworkDescription(task=task, dropout=network.dropout.p, **described)
+    tensors = {name: tensor.detach().numpy() for name, tensor in network.state_dict().items()}
+    NetworkFile(description, tensors).write(path)
+
+
+def load_network(path: Path | str, engine: str | Device = "golden") -> Network:
+    """Load the network that a run of ``eta-lstm research compress`` kept, ``network.safetensors`` in its folder.
+
+    Parameters
+    ----------
+    path : Path
+    engine : str or Device
+        What computes the LSTMs, as in :class:`etalstm.nn.LSTM`; the run's own does not matter.
+
+    Returns
+    -------
+    LanguageModel or SpeechModel
+        In evaluation mode. It can be trained further.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is missing, damaged, or no such network; the message names the file, and what is wrong.
+    """
+    path = Path(path)
+    found = NetworkFile.read(path)
+    described = found.description.model_dump()
+    task, dropout = described.pop("task"), described.pop("dropout")
+    if task not in TASKS:
+        raise CheckpointError(f"{path}: task must be {' or '.join(TASKS)}, got {task!r}")
+    try:
+        sizes = Sizes(**described | {"units": tuple(described["units"])})
+        network = TASKS[task].NETWORK.PLAIN(sizes, dropout, engine=engine)
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    load_module(path, found.tensors, network, "")
+    return network.eval()

@@ -18,9 +18,8 @@ from etalstm.network.cells.hlstm import HLSTM as HLSTM_CELL
 from etalstm.network.cells.lstm import LSTM as LSTM_CELL
 from etalstm.network.shape import check_size
 from etalstm.nn import HLSTM, LSTM
-from etalstm.research.compress.compaction import compact
 from etalstm.research.compress.masks import Mask, mask_of, put_masks, stored
-from etalstm.research.compress.structure import COLUMNS, Dimension, Side, layer_names, units_of
+from etalstm.research.compress.structure import COLUMNS, Dimension, Side, compact, layer_names, units_of
 
 INPUTS = "inputs"
 Run = TypeVar("Run", Tensor, PackedSequence)
@@ -183,7 +182,7 @@ class MaskedNetwork(Network):
         """Give a network without masks and without what is removed. One of two directions keeps its sizes.
 
         The LSTMs' outputs have the same bits on golden and on the machine: see
-        :func:`etalstm.research.compress.compaction.compact`. The output layer is a product on the host: its sums may
+        :func:`etalstm.research.compress.structure.compact`. The output layer is a product on the host: its sums may
         round differently.
         """
         small = self.PLAIN(self.sizes, self.dropout.p, engine=self.recurrent[0].engine)

@@ -7,10 +7,9 @@ from typing import Any
 from etalstm.device import Device
 from etalstm.errors import CheckpointError, DivergedError
 from etalstm.research.compress.changes import Changes, Target
-from etalstm.research.compress.checkpoint import CompressCheckpoint, CompressPosition
+from etalstm.research.compress.checkpoint import CompressCheckpoint, CompressPosition, write_network
 from etalstm.research.compress.learner import Learner
 from etalstm.research.compress.network import MaskedNetwork
-from etalstm.research.compress.small import write_network
 from etalstm.research.compress.task import Task
 from etalstm.research.compress_settings import DENSE, GROW_WEIGHTS, PRUNE_UNITS, PRUNE_WEIGHTS, CompressSettings
 from etalstm.research.module_run import ModuleRun

@@ -1,18 +1,117 @@
-"""What a run learns: data, a network, and how much worse than the dense start a smaller one may be."""
+"""What a run learns: data, a model, and how much worse than the dense start a smaller one may be.
 
+The models are a language model, and a speech model trained with CTC.
+
+Dimensions: B utterances, T steps, I features of a step, C characters and the blank.
+"""
+
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from etalstm.data.an4 import An4
-from etalstm.data.speech import CLASSES
+from etalstm.data.dataset import Batch
+from etalstm.data.speech import BLANK, CLASSES, SpeechBatch, collapsed, edit_distance
 from etalstm.data.streams import Ptb
-from etalstm.research.compress.models import MaskedLanguageModel, MaskedSpeechModel
-from etalstm.research.compress.network import MaskedNetwork, Sizes
+from etalstm.research.compress.network import MaskedNetwork, Network, Sizes, States
 from etalstm.research.compress_settings import LANGUAGE, SPEECH, CompressSettings
+
+
+class LanguageModel(Network):
+    """Predicts the next word at every step.
+
+    Parameters
+    ----------
+    sizes : Sizes
+        Inputs are those of an embedding, outputs words. One direction.
+    dropout : float
+        Share that is dropped of embeddings, between layers and before the output, in training.
+    lstm : keyword arguments
+        Of :class:`etalstm.nn.LSTM`.
+    """
+
+    embedding: nn.Embedding
+
+    def __init__(self, sizes: Sizes, dropout: float = 0.0, **lstm):
+        super().__init__(sizes, dropout, nn.Embedding(sizes.outputs, sizes.inputs), **lstm)
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+
+    def forward(self, words: Tensor, states: States) -> tuple[Tensor, States]:
+        """Give scores (T, B, V) for words (T, B), and the layers' last states; a state of None is zero."""
+        x, last = self.run_layers(self.dropout(self.embedding(words)), states)
+        return self.output(x), last
+
+    def loss(self, batch: Batch, states: States) -> tuple[Tensor, States]:
+        """Give the mean loss over a batch's real words, and the last states."""
+        scores, states = self(torch.from_numpy(np.ascontiguousarray(batch.x)), states)
+        real = torch.from_numpy(batch.weights > 0)
+        return nn.functional.cross_entropy(scores[real], torch.from_numpy(batch.targets)[real]), states
+
+    def score(self, batches: Sequence[Batch]) -> float:
+        """Give the perplexity, exp of the mean loss over all words; exp(700) where it is above."""
+        total, words, states = 0.0, 0.0, self.no_states()
+        for batch in batches:
+            count = float(batch.weights.sum())
+            loss, states = self.loss(batch, states)
+            total, words = total + count * loss.item(), words + count
+        return math.exp(min(total / words, 700.0))
+
+
+class MaskedLanguageModel(MaskedNetwork, LanguageModel):
+    """A language model with masks; parameters as :class:`LanguageModel`."""
+
+    PLAIN = LanguageModel
+
+
+class SpeechModel(Network):
+    """Gives at every step how likely each character is, and the blank. Utterances are packed: no step is padding.
+
+    Parameters as :class:`etalstm.research.compress.network.Network`, without embedding.
+    """
+
+    def forward(self, x: PackedSequence) -> PackedSequence:
+        """Give log-probabilities (C) for the features (I) of every step."""
+        found, _ = self.run_layers(x, self.no_states())
+        return found._replace(data=self.output(found.data).log_softmax(-1))
+
+    def loss(self, batch: SpeechBatch, states: States) -> tuple[Tensor, States]:
+        """Give the CTC loss of a batch: each utterance's by its number of characters, the mean of those."""
+        found, lengths = pad_packed_sequence(self(_packed(batch)))
+        labels, label_lengths = torch.from_numpy(batch.labels), torch.from_numpy(batch.label_lengths)
+        return nn.functional.ctc_loss(found, labels, lengths, label_lengths, BLANK), states
+
+    def score(self, batches: Sequence[SpeechBatch]) -> float:
+        """Give the character error rate in percent: edit distances over characters, of the whole split."""
+        wrong, characters = 0, 0
+        for batch in batches:
+            expected = np.split(batch.labels, np.cumsum(batch.label_lengths)[:-1])
+            pairs = zip(self.recognised(batch), expected, strict=True)
+            wrong += sum(edit_distance(*pair) for pair in pairs)
+            characters += len(batch.labels)
+        return 100 * wrong / characters
+
+    def recognised(self, batch: SpeechBatch) -> list[np.ndarray]:
+        """Give the labels of each utterance, by the likeliest label of every step: B arrays, int64."""
+        found, lengths = pad_packed_sequence(self(_packed(batch)))
+        paths = found.argmax(-1).numpy()
+        return [collapsed(paths[:length, number]) for number, length in enumerate(lengths.tolist())]
+
+
+class MaskedSpeechModel(MaskedNetwork, SpeechModel):
+    """A speech model with masks; parameters as :class:`SpeechModel`."""
+
+    PLAIN = SpeechModel
+
+
+def _packed(batch: SpeechBatch) -> PackedSequence:
+    return pack_padded_sequence(torch.from_numpy(batch.x), torch.from_numpy(batch.lengths))
 
 
 class Task(ABC):

@@ -1,4 +1,4 @@
-"""The eight cases of the comparison, and what an iteration of each takes."""
+"""The eight cases of the comparison, and what an iteration of each takes, in values that say how they were obtained."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,7 +7,56 @@ from etalstm.network.benchmarks import Benchmark
 from etalstm.research.paper import energy, gpu
 from etalstm.research.paper.densities import densities_of, stream_share
 from etalstm.research.paper.requests import BOARDS, DYNAMIC, ETA, ETA_PAPER, INFERENCE, STATIC, Measure, iteration
-from etalstm.research.paper.values import ASSUMED, CITED, CPU, MODELLED, Value, together
+
+GIGA, TERA = 1e9, 1e12
+VERILOG, MODELLED, CPU, CITED, ASSUMED = "V", "M", "C", "L", "A"
+PROVENANCE = {
+    VERILOG: "measured on the Verilog",
+    MODELLED: "modelled",
+    CPU: "measured on the CPU",
+    CITED: "from the literature",
+    ASSUMED: "assumed",
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number.
+
+    Members
+    -------
+    value : float
+    unit : str
+    how : str
+        Letters of `PROVENANCE`, of everything that the number rests on.
+    low, high : float, optional
+        Its band.
+    note : str
+    """
+
+    value: float
+    unit: str
+    how: str
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+
+    def __post_init__(self):
+        if not self.how or not set(self.how) <= set(PROVENANCE):
+            raise ValueError(f"provenance must be letters of {''.join(PROVENANCE)}, got {self.how!r}")
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """The ends of the band; ``ValueError`` without one."""
+        if self.low is None or self.high is None:
+            raise ValueError(f"{self.value} {self.unit} has no band")
+        return self.low, self.high
+
+
+def together(*how: str) -> str:
+    """Join provenances: each letter once, in the order of `PROVENANCE`."""
+    return "".join(letter for letter in PROVENANCE if any(letter in one for one in how))
+
 
 CUDNN, FRAMEWORK = "cudnn", "framework"
 BASELINES = (CUDNN, FRAMEWORK)

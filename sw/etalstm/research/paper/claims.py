@@ -14,10 +14,11 @@ from etalstm.research.paper.cases import (
     ETA_PAPER,
     FRAMEWORK,
     Row,
+    Value,
     find_row,
+    together,
 )
 from etalstm.research.paper.requests import BOARDS
-from etalstm.research.paper.values import Value, together
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from etalstm.host.drawing import pyplot
 from etalstm.network.benchmarks import Benchmark
-from etalstm.research.paper.cases import CASES, CUDNN, FRAMEWORK, ON_BOARDS, Row, find_row
+from etalstm.research.paper.cases import CASES, CUDNN, FRAMEWORK, GIGA, ON_BOARDS, Row, find_row
 from etalstm.research.paper.claims import BASELINE_NAMES, boards_text
 from etalstm.research.paper.gpu import Fitted, recurrent
-from etalstm.research.paper.scaling import Point
-from etalstm.research.paper.values import GIGA
+from etalstm.research.paper.study import Point
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito
 HATCHES = ("", "//", "..", "xx", "\\\\", "++")

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from etalstm.network.benchmarks import V100_OPERATIONS, Benchmark
-from etalstm.research.paper.basis import densities, limits
 from etalstm.research.paper.cases import (
     ASSUMED_CLOCK,
     BASELINE,
@@ -14,16 +13,20 @@ from etalstm.research.paper.cases import (
     DYNAMIC,
     ETA,
     ETA_PAPER,
+    GIGA,
     IMPLIED_OPERATIONS,
     ON_BOARDS,
     ON_GPU,
+    PROVENANCE,
+    TERA,
     THEIR_DYNAMIC_SPEED,
     THEIR_PES,
     Row,
+    Value,
     find_row,
+    together,
     work_of,
 )  # fmt: skip
-from etalstm.research.paper.characteristics import characteristics
 from etalstm.research.paper.claims import BASELINE_NAMES, CLAIMS, Finding, boards_text, findings, mean
 from etalstm.research.paper.densities import densities_of
 from etalstm.research.paper.document import Block, Figure, Heading, Paragraph, Table
@@ -31,8 +34,8 @@ from etalstm.research.paper.energy import COEFFICIENTS, DRAWS, SEED
 from etalstm.research.paper.figures import draw_bytes, draw_fit, draw_ratios
 from etalstm.research.paper.gpu import V100_BANDWIDTH, operations
 from etalstm.research.paper.requests import BOARDS, INFERENCE, STATIC
+from etalstm.research.paper.sections import characteristics, densities, limits
 from etalstm.research.paper.study import Study
-from etalstm.research.paper.values import GIGA, PROVENANCE, TERA, Value, together
 
 SHOWN = (  # cases whose bytes are shown: the first on the GPU, the others on one board
     (BASELINE, 0, CUDNN), (COMBINE, 0, CUDNN), (DYNAMIC, 1, ""), (ETA_PAPER, 1, ""), (ETA, 1, ""),

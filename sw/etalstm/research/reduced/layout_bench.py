@@ -1,19 +1,19 @@
-"""Times of both layouts of a layer's steps, of the chosen one, and of PyTorch's own LSTM.
+"""Times of both layouts: of a layer's steps beside the chosen one and PyTorch's LSTM, and of an output layer.
 
-Dimensions: B sequences, H units.
+Dimensions: B sequences or rows, H units or inputs, V tokens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 
-from etalstm.nn.torch_device import CPU, check_device, device_name
-from etalstm.research.layouts.choices import Machine
-from etalstm.research.layouts.layout import BATCH_MAJOR, BATCH_MINOR, Shape, check_budget, timed
-from etalstm.research.reduced.bench import drawn, iteration_of
-from etalstm.research.reduced.choice import STEPS, layout_of, steps_of
-from etalstm.research.reduced.lstm import LSTM
+from etalstm.nn.torch_device import CPU, check_device, device_name, waited_for
+from etalstm.research.layouts import BATCH_MAJOR, BATCH_MINOR, Machine, Shape, check_budget, timed
+from etalstm.research.reduced.lstm import LSTM, STEPS, layout_of, steps_of
+from etalstm.research.reduced.savings_bench import drawn, iteration_of
 
 GAIN = 1.2  # of a choice that matters: the slower layout takes so many times as long
 
@@ -68,7 +68,7 @@ def measure(hidden: Sequence[int], batch: Sequence[int], budget_s: float, device
     Returns
     -------
     dict
-        ``machine``: see :class:`etalstm.research.layouts.choices.Machine`. ``device``: its model if it is a GPU.
+        ``machine``: see :class:`etalstm.research.layouts.Machine`. ``device``: its model if it is a GPU.
         ``shapes``: a :class:`Timing` each, as a dict. ``worst``: largest time of the chosen layout over that of the
         faster one. ``gain``: ``GAIN``. ``gained``: share of the shapes whose slower layout takes ``gain`` times as long
         as the chosen one. ``minor``: share of the shapes for which batch-minor was chosen. ``over_major``: largest time
@@ -99,3 +99,43 @@ def _timing(hidden: int, batch: int, budget_s: float, device: str) -> Timing:
     chosen = layout_of(w_hh, batch)
     seconds = timed([*works, *(iteration_of(layer, x, dy) for layer in layers)], budget_s)
     return Timing(hidden, batch, chosen, *(one / STEPS for one in seconds))
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor, layout: str) -> Tensor:
+    """Give a linear layer's result (B, V) for x (B, H), weights (V, H) and bias (V,); batch-minor lies as (V, B)."""
+    if layout == BATCH_MAJOR:
+        return torch.nn.functional.linear(x, weight, bias)
+    return torch.addmm(bias[:, None], weight, x.T).T
+
+
+def measure_output(hidden: Sequence[int], rows: Sequence[int], tokens: int, budget_s: float, device: str = CPU) -> dict:
+    """Time every H with every B; the fastest calls count.
+
+    Returns
+    -------
+    dict
+        ``machine``: see :class:`etalstm.research.layouts.Machine`. ``device``: its model if it is a GPU.
+        ``shapes``: for each H and B a dict of ``hidden``, ``batch``, and the seconds ``major`` and ``minor``.
+    """
+    check_budget(budget_s)
+    check_device(device)
+    shapes = []
+    for units in hidden:
+        for count in rows:
+            works = [_output_work(units, count, tokens, layout, device) for layout in (BATCH_MAJOR, BATCH_MINOR)]
+            major, minor = timed(works, budget_s)
+            shapes.append({"hidden": units, "batch": count, "major": major, "minor": minor})
+    return {"machine": asdict(Machine.here()), "device": device_name(device), "shapes": shapes}
+
+
+def _output_work(hidden: int, rows: int, tokens: int, layout: str, device: str) -> Callable[[], object]:
+    """Make a call that goes through the layer and back."""
+    torch.manual_seed(0)
+    x, layer = torch.randn(rows, hidden).to(device).requires_grad_(), torch.nn.Linear(hidden, tokens).to(device)
+    wanted = torch.randint(tokens, (rows,)).to(device)
+
+    def work():
+        loss = cross_entropy(linear(x, layer.weight, layer.bias, layout), wanted)
+        torch.autograd.grad(loss, (x, *layer.parameters()))
+
+    return waited_for(work, device)

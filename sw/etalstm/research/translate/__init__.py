@@ -4,9 +4,10 @@ Needs the extra ``translate``, which has PyTorch and sacrebleu.
 """
 
 from etalstm.research.translate.attention import AdditiveAttention, DotAttention
-from etalstm.research.translate.network import Sizes, Translator
-from etalstm.research.translate.pairs import Pairs, read_pairs
+from etalstm.research.translate.corpus import Pairs, read_pairs
+from etalstm.research.translate.network import Translator
 from etalstm.research.translate.search import beam_search, greedy_search
+from etalstm.research.translate_settings import Sizes
 
 __all__ = [
     "AdditiveAttention",

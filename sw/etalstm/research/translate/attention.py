@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from etalstm.nn.recompute import AUTO, Cost, check_mode, decided, recompute
+from etalstm.research.translate_settings import ADDITIVE, KINDS
+from etalstm.train.declared import one_of
 
-ADDITIVE, DOT = "additive", "dot"
-KINDS = (ADDITIVE, DOT)
 FLOAT_BYTES = 4
 # Of a matrix product, in the time of a map's element: on a host, on a GPU; `eta-lstm research attention`
 HOST_FLOPS_PER_ELEMENT, GPU_FLOPS_PER_ELEMENT = 17.0, 270.0
@@ -117,6 +117,5 @@ def mean(scores: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
 
 def attention_of(kind: str, hidden: int, recompute: str = AUTO) -> Attention:
     """Make an attention of a kind; ``ValueError`` if there is no such kind or mode."""
-    if kind not in KINDS:
-        raise ValueError(f"attention must be one of {', '.join(KINDS)}, got {kind!r}")
+    one_of(KINDS)("attention", kind)
     return AdditiveAttention(hidden, recompute=recompute) if kind == ADDITIVE else DotAttention(recompute)

@@ -1,14 +1,101 @@
-"""What a run learns from: the splits as numbers, and the vocabularies."""
+"""What a run learns from: pairs of sentences from files, the vocabularies, and batches of pairs of similar length.
+
+A file has one sentence a line; the two languages are two files of as many lines.
+
+Dimensions: B pairs, S tokens of the longest source, T tokens of the longest target with its end.
+"""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
+import numpy as np
+import torch
+from torch import Tensor
+
+from etalstm.data.files import packed_text
 from etalstm.errors import DataError, RunError
 from etalstm.host.strict import check
-from etalstm.research.translate.pairs import TEST, TRAINING, VALIDATION, Pairs, has_split, read_pairs
-from etalstm.research.translate.settings import TranslationSettings
-from etalstm.research.translate.vocabulary import SPECIAL, Tokens, Vocabulary
+from etalstm.research.translate.vocabulary import END, PADDING, SPECIAL, START, Vocabulary
+from etalstm.research.translate_settings import Tokens, TranslationSettings
+
+# Names of the splits' files: those of `--source de` are `train.de` and the like, or `de-train.txt`; or with `.gz`.
+TRAINING, VALIDATION, TEST = ("train",), ("val", "valid", "validation"), ("test", "test_2016_flickr")
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sentences of one split.
+
+    Members
+    -------
+    source, target : lists of str
+        Of equal length: sentence n of the one is a translation of sentence n of the other.
+    blank : int
+        Pairs of the files that were left out, as one of their sentences is blank.
+    """
+
+    source: list[str]
+    target: list[str]
+    blank: int = 0
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def first(self, count: int | None) -> "Pairs":
+        """Give the first `count` pairs; all of them without a count."""
+        return Pairs(self.source[:count], self.target[:count], self.blank)
+
+
+def read_pairs(directory: Path, names: tuple[str, ...], source: str, target: str, leave_blank: bool = False) -> Pairs:
+    """Read a split.
+
+    Parameters
+    ----------
+    directory : Path
+    names : tuple of str
+        Of the split; the first that has a file is taken.
+    source, target : str
+        How the files of a language are called: ``de`` for ``train.de``, ``src`` for ``src-train.txt``.
+    leave_blank : bool
+        Leave out pairs with a blank sentence: for a training split, of which nobody counts the pairs.
+
+    Raises
+    ------
+    DataError
+        If a file is missing, empty, no UTF-8, or packed and damaged; if the files have unequal numbers of lines; if a
+        line is blank that is not to be left out. The message names file and place.
+    """
+    sides = [_lines(directory, names, side) for side in (source, target)]
+    paths, (ours, theirs) = zip(*sides, strict=True)
+    if len(ours) != len(theirs):
+        raise DataError(f"{paths[0]} has {len(ours):,} lines, {paths[1]} has {len(theirs):,}: they make no pairs")
+    real = [bool(one.strip() and other.strip()) for one, other in zip(ours, theirs, strict=True)]
+    if leave_blank:
+        return Pairs(list(compress(ours, real)), list(compress(theirs, real)), real.count(False))
+    if not all(real):
+        line = real.index(False)
+        path = paths[0] if not ours[line].strip() else paths[1]
+        raise DataError(f"{path}, line {line + 1}: blank; each line must hold a sentence")
+    return Pairs(ours, theirs)
+
+
+def has_split(directory: Path, names: tuple[str, ...], source: str, target: str) -> bool:
+    """Tell whether a directory has a split in both languages."""
+    return all(any((directory / file).exists() for file in _files(names, side)) for side in (source, target))
+
+
+def _files(names: tuple[str, ...], side: str) -> list[str]:
+    plain = [file for name in names for file in (f"{name}.{side}", f"{side}-{name}.txt")]
+    return [packed for file in plain for packed in (file, f"{file}.gz")]
+
+
+def _lines(directory: Path, names: tuple[str, ...], side: str) -> tuple[Path, list[str]]:
+    """Give a file and its lines. Only a line feed ends one: sentences may hold other line ends of Unicode."""
+    path, text = packed_text(directory, _files(names, side))
+    return path, [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 @dataclass(frozen=True)
@@ -69,7 +156,7 @@ def read_corpus(settings: TranslationSettings) -> Corpus:
     Raises
     ------
     DataError
-        As :func:`etalstm.research.translate.pairs.read_pairs`, and if every training pair is blank or too long.
+        As :func:`etalstm.research.translate.corpus.read_pairs`, and if every training pair is blank or too long.
     """
     place = Path(settings.data)
     languages = settings.source, settings.target
@@ -90,3 +177,71 @@ def read_corpus(settings: TranslationSettings) -> Corpus:
     vocabularies = Vocabularies(*known, tokens)
     training = [known[0].numbers(one) for one in sources], [known[1].numbers(one) for one in targets]
     return Corpus(training, validation, test, vocabularies, len(divided) - len(short), pairs.blank)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pairs, padded.
+
+    Members
+    -------
+    source : Tensor, int64, (B, S)
+    source_lengths : Tensor, int64, (B,)
+    given, wanted : Tensors, int64, (B, T)
+        What the decoder reads at each step (the start, then the target), and what it has to answer (the target, then
+        the end).
+    target_lengths : Tensor, int64, (B,)
+        Steps of the decoder.
+    """
+
+    source: Tensor
+    source_lengths: Tensor
+    given: Tensor
+    wanted: Tensor
+    target_lengths: Tensor
+
+    def to(self, device: str) -> "Batch":
+        """Give the batch with its tokens on a device of PyTorch; the lengths stay on the host."""
+        return replace(self, **{name: getattr(self, name).to(device) for name in ("source", "given", "wanted")})
+
+
+def batch_of(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
+    """Pad pairs of sentences, at least one; none of the sources is empty."""
+    source, source_lengths = padded(sources)
+    given, target_lengths = padded([[START, *sentence] for sentence in targets])
+    wanted, _ = padded([[*sentence, END] for sentence in targets])
+    return Batch(source, source_lengths, given, wanted, target_lengths)
+
+
+def padded(sentences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Give sentences as one tensor (B, longest), and their lengths (B,)."""
+    lengths = torch.tensor([len(sentence) for sentence in sentences])
+    tensor = torch.full((len(sentences), int(lengths.max())), PADDING)
+    for row, sentence in zip(tensor, sentences, strict=True):
+        row[: len(sentence)] = torch.tensor(sentence)
+    return tensor, lengths
+
+
+def grouped(
+    lengths: Sequence[tuple[int, ...]], size: int, generator: np.random.Generator | None = None
+) -> list[list[int]]:
+    """Divide pairs into batches of similar length.
+
+    Parameters
+    ----------
+    lengths : sequence of tuples of int
+        What pairs are sorted by: the first length, where it is equal the next one.
+    size : int
+        Pairs of a batch; the last one has what is left.
+    generator : Generator, optional
+        Draws the order of pairs of equal length, then that of the batches. Without it both are in ascending order.
+
+    Returns
+    -------
+    list of lists of int
+        Numbers of the pairs of each batch; each pair is in one batch.
+    """
+    numbers = np.arange(len(lengths)) if generator is None else generator.permutation(len(lengths))
+    order: list[int] = sorted(numbers.tolist(), key=lambda number: lengths[number])
+    batches = [order[start : start + size] for start in range(0, len(order), size)]
+    return batches if generator is None else [batches[number] for number in generator.permutation(len(batches))]

@@ -10,43 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from etalstm.network.shape import check_size
 from etalstm.nn import LSTM
 from etalstm.nn.recompute import AUTO
-from etalstm.research.translate.attention import ADDITIVE, attention_of
-from etalstm.research.translate.batches import Batch
+from etalstm.research.translate.attention import attention_of
+from etalstm.research.translate.corpus import Batch
 from etalstm.research.translate.vocabulary import PADDING
+from etalstm.research.translate_settings import Sizes
 
 State = tuple[Tensor, Tensor]
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """What defines a network but its vocabularies.
-
-    Members
-    -------
-    hidden : int        H, even: the encoder has H/2 units in each direction
-    embedding : int     E
-    layers : int        L, of the encoder and of the decoder
-    attention : str     one of :data:`etalstm.research.translate.attention.KINDS`
-    dropout : float     share that is dropped of embeddings, between layers, and before the output, in training
-    """
-
-    hidden: int = 256
-    embedding: int = 256
-    layers: int = 1
-    attention: str = ADDITIVE
-    dropout: float = 0.0
-
-    def __post_init__(self):
-        for name in ("hidden", "embedding", "layers"):
-            check_size(name, getattr(self, name))
-        if self.hidden % 2:
-            raise ValueError(f"hidden must be even, half of it for each direction of the encoder; got {self.hidden}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout!r}")
-        attention_of(self.attention, 1)
+_SIZES = Sizes()
 
 
 @dataclass(frozen=True)
@@ -78,7 +50,7 @@ class Translator(nn.Module):
         Of :class:`etalstm.nn.LSTM`: ``engine``, ``storage``, ``theta``, ``slices``, ``input_threshold``.
     """
 
-    def __init__(self, source_tokens: int, target_tokens: int, sizes: Sizes = Sizes(), recompute: str = AUTO, **lstm):
+    def __init__(self, source_tokens: int, target_tokens: int, sizes: Sizes = _SIZES, recompute: str = AUTO, **lstm):
         super().__init__()
         hidden, embedding = sizes.hidden, sizes.embedding
         between = {"num_layers": sizes.layers, "dropout": sizes.dropout if sizes.layers > 1 else 0.0, **lstm}

@@ -1,23 +1,93 @@
-"""A model with its vocabularies: what translates texts and is scored."""
+"""A model with its vocabularies: what translates texts and is scored. Checkpoints of such models."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
+from pydantic import Field
+from sacrebleu.metrics import BLEU
 
 from etalstm.device import Device
+from etalstm.errors import CheckpointError
 from etalstm.network.delta_inputs import read_input_thresholds
-from etalstm.research.translate.batches import Batch, batch_of, grouped, padded
-from etalstm.research.translate.checkpoint import TranslationCheckpoint
-from etalstm.research.translate.corpus import Vocabularies
+from etalstm.nn.training import state_of
+from etalstm.research.module_run import ModuleCheckpoint, ModuleDescription, ModulePosition
+from etalstm.research.translate.corpus import Batch, Pairs, Vocabularies, batch_of, grouped, padded
 from etalstm.research.translate.network import Translator, loss_of
-from etalstm.research.translate.pairs import Pairs
-from etalstm.research.translate.score import bleu
 from etalstm.research.translate.search import beam_search, greedy_search
-from etalstm.research.translate.settings import TranslationSettings
+from etalstm.research.translate_settings import SPACES, Tokens, TranslationSettings
+from etalstm.train.control import LEAST, MOST
 from etalstm.train.folder import RunFolder
+
+
+class TranslationPosition(ModulePosition):
+    """Where a run is.
+
+    Members
+    -------
+    iteration, epoch, batch            as of a :class:`ModulePosition`
+    best : float or None               lowest validation loss
+    delta_threshold : float or None    of the next iteration, where δ has a target
+    """
+
+    best: float | None = None
+    delta_threshold: float | None = Field(default=None, ge=LEAST, le=MOST)
+
+
+class TranslationDescription(ModuleDescription):
+    """All of a checkpoint but its tensors; `vocabularies` is the digest of their file."""
+
+    vocabularies: str
+    position: TranslationPosition
+
+
+@dataclass(frozen=True)
+class TranslationCheckpoint(ModuleCheckpoint[TranslationDescription]):
+    """A model, what Adam remembers, and where the run is."""
+
+    KEY, FORMAT, WHAT = "etalstm-translate", 2, "checkpoint of a translation model"
+    DESCRIPTION = TranslationDescription
+
+    @classmethod
+    def of(
+        cls, model: torch.nn.Module, optimizer: torch.optim.Adam, identity: dict, vocabularies: str,
+        position: TranslationPosition,
+    ) -> Self:  # fmt: skip
+        """Take the checkpoint of a run; `vocabularies` is the text of their file."""
+        found = TranslationDescription(identity=identity, vocabularies=_hashed(vocabularies), position=position)
+        return cls(found, state_of(model, optimizer, position.adam_steps))
+
+    @classmethod
+    def of_translation(cls, path: Path, identity: dict, vocabularies: str) -> Self:
+        """Read the checkpoint of a run; raises as :meth:`of_run`, and if the vocabularies are others."""
+        found = cls.of_run(path, identity)
+        if found.description.vocabularies != _hashed(vocabularies):
+            raise CheckpointError(f"{path}: of another run: its vocabularies are not those here")
+        return found
+
+
+def _hashed(text: str) -> str:
+    """Give the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def bleu(translations: Sequence[str], references: Sequence[str], tokens: Tokens) -> tuple[float, str]:
+    """Score translations, one reference each.
+
+    Returns
+    -------
+    score : float
+        0 to 100, of the corpus.
+    signature : str
+        Of sacrebleu. Texts that white space divides already are not divided again (``tok:none``).
+    """
+    metric = BLEU(lowercase=tokens.lower, tokenize="none" if tokens.unit == SPACES else "13a", force=True)
+    score = metric.corpus_score(list(translations), [list(references)]).score
+    return float(score), str(metric.get_signature())
+
 
 BATCH = 64  # sentences that are translated at once
 
@@ -75,7 +145,7 @@ class Trained:
 
 
 def batches_of(sources: list, targets: list, size: int, generator=None) -> list[Batch]:
-    """Divide pairs of sentences into padded batches, as :func:`etalstm.research.translate.batches.grouped` does."""
+    """Divide pairs of sentences into padded batches, as :func:`etalstm.research.translate.corpus.grouped` does."""
     lengths = [(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
     numbers = grouped(lengths, size, generator)
     return [batch_of([sources[n] for n in batch], [targets[n] for n in batch]) for batch in numbers]

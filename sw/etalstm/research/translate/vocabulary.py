@@ -1,6 +1,5 @@
-"""Sentences as numbers: tokens, and the vocabulary of one language."""
+"""The vocabulary of one language: tokens as numbers."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,35 +7,6 @@ from functools import cached_property
 
 PADDING, UNKNOWN, START, END = range(4)
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
-WORDS, SPACES = "words", "spaces"
-UNITS = (WORDS, SPACES)
-_WORD = re.compile(r"\w+(?:['’.,-]\w+)*|[^\w\s]")
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """How a sentence becomes tokens.
-
-    Members
-    -------
-    unit : str
-        ``words``: words and single punctuation marks. ``spaces``: what white space divides, for texts that are
-        divided already.
-    lower : bool
-        The text is taken in lower case.
-    """
-
-    unit: str = WORDS
-    lower: bool = False
-
-    def __post_init__(self):
-        if self.unit not in UNITS:
-            raise ValueError(f"tokens must be one of {', '.join(UNITS)}, got {self.unit!r}")
-
-    def of(self, text: str) -> list[str]:
-        """Divide a text."""
-        text = text.lower() if self.lower else text
-        return text.split() if self.unit == SPACES else _WORD.findall(text)
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,75 @@
-"""The file of a profile: latencies by size, and of which machine they are."""
+"""Profiles: latencies of a layer by its size on one machine, the sizes that pay, their file and their figure."""
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from inspect import getfile
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from etalstm.errors import RunError
+from etalstm.host.drawing import COLOURS, pyplot, save_figure
 from etalstm.host.durable import write_whole
 from etalstm.host.strict import check
 from etalstm.network.cells.lstm import LSTM
-from etalstm.research.profile.points import hysteresis_points, never_pays
 from etalstm_hw import config as configuration
 from etalstm_hw import contract
 from etalstm_hw.config import Config
 from etalstm_hw.contract import distance
+
+
+def hysteresis_points(latencies: Mapping[int, float | None], tolerance: float = 0.0) -> tuple[int, ...]:
+    """Give the sizes that are faster than every larger size.
+
+    A size is a hysteresis point if the latency of each larger size is above ``(1 + tolerance)`` times its own. Any
+    other size never pays: some larger network is as fast, or slower by `tolerance` at most. The largest size of a sweep
+    is a point, because nothing larger was looked at. With tolerance 0 this is the definition of Yin et al.: within a
+    bin smaller sizes are not faster than the point.
+
+    Parameters
+    ----------
+    latencies : mapping
+        From a size to its latency, in any unit; None where a machine cannot hold the size, which is no point.
+    tolerance : float
+        At least 0.
+
+    Returns
+    -------
+    tuple of int
+        In ascending order.
+
+    Raises
+    ------
+    ValueError
+        If the tolerance is below 0 or no number.
+    """
+    check_tolerance(tolerance)
+    points, fastest = [], float("inf")
+    for size in sorted(latencies, reverse=True):
+        latency = latencies[size]
+        if latency is None:
+            continue
+        if fastest > (1 + tolerance) * latency:
+            points.append(size)
+        fastest = min(fastest, latency)
+    return tuple(reversed(points))
+
+
+def never_pays(latencies: Mapping[int, float | None], tolerance: float = 0.0) -> float:
+    """Give the share of the sizes that are no hysteresis points, of those that the machine can hold; 0 without any.
+
+    Yin et al. call it the architecture space's redundancy. Raises as :func:`hysteresis_points`.
+    """
+    held = sum(latency is not None for latency in latencies.values())
+    return 1 - len(hysteresis_points(latencies, tolerance)) / held if held else 0.0
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Raise ``ValueError`` if a tolerance is below 0 or no number."""
+    if not 0 <= tolerance < float("inf"):
+        raise ValueError(f"tolerance must be at least 0 and finite, got {tolerance!r}")
+
 
 FORMAT = 1
 HIDDEN, INPUT = "hidden", "input"
@@ -41,7 +95,7 @@ class Profile(BaseModel):
     storage : str              what cells keep
     forward : bool             the forward pass alone, else a training iteration
     unit : str                 ``cycles`` or ``seconds``
-    tolerance : float          see :func:`etalstm.research.profile.points.hysteresis_points`
+    tolerance : float          see :func:`etalstm.research.profile.hysteresis_points`
     latencies : dict from int to int, float or None
     """
 
@@ -126,7 +180,7 @@ def _size(text: str, path: Path) -> int:
 
 def model_digest() -> str:
     """Give the SHA-256 of the sources that the cycle model's results depend on, besides the configuration."""
-    top = Path(__file__).parents[2]
+    top = Path(__file__).parents[1]
     files = [path for name in MODEL for path in (sorted((top / name).rglob("*.py")) or [top / name])]
     files += [Path(getfile(module)) for module in (configuration, *contract.PARTS, distance)]
     found = hashlib.sha256()
@@ -149,3 +203,47 @@ def sizes_between(first: int, last: int, step: int) -> list[int]:
     if last < first:
         raise ValueError(f"to must be at least from, {first}, got {last}")
     return list(range(first, last + 1, step))
+
+
+AXES = {HIDDEN: "units H"}
+INPUTS = "inputs I"
+
+
+def draw_profiles(profiles: Sequence[Profile], path: Path) -> None:
+    """Draw a panel for each profile: latency over that of the largest size, with a mark at each hysteresis point.
+
+    Parameters
+    ----------
+    profiles : sequence of Profile
+    path : Path
+        Its ending says the format.
+
+    Raises
+    ------
+    RunError
+        If matplotlib is not installed, or knows no such format.
+    """
+    size = (4.2 * len(profiles), 3.8)  # inches
+    figure, (panels,) = pyplot().subplots(1, len(profiles), figsize=size, squeeze=False, constrained_layout=True)
+    for axes, profile in zip(panels, profiles, strict=True):
+        _draw_profile(axes, profile)
+    panels[0].set_ylabel("latency, of that of the largest size")
+    panels[0].legend(frameon=False, fontsize=9)
+    save_figure(figure, path)
+
+
+def _draw_profile(axes, profile: Profile) -> None:
+    held = {size: latency for size, latency in sorted(profile.latencies.items()) if latency is not None}
+    largest = held[max(held)]
+    shares = {size: latency / largest for size, latency in held.items()}
+    axes.plot(list(shares), list(shares.values()), color="0.6", linewidth=1, label="all sizes")
+    points = profile.points
+    label = "hysteresis points"
+    axes.plot(points, [shares[size] for size in points], ".", color=COLOURS[5], markersize=4, label=label)
+    axes.set_xlabel(AXES.get(profile.dimension, INPUTS))
+    axes.set_title(
+        f"{profile.machine}, {profile.cell}, B {profile.batch}, T {profile.steps}\n"
+        f"{profile.never_pays:.1%} never pay at tolerance {profile.tolerance:g}", fontsize=9,
+    )  # fmt: skip
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)

@@ -9,8 +9,8 @@ import pytest
 
 from etalstm.cli.main import run
 from etalstm.errors import RunError
-from etalstm.research.endurance import endurance, troubles
-from etalstm.research.endurance.troubles import Run, Trouble
+from etalstm.research import endurance
+from etalstm.research.endurance import Run, Trouble
 from etalstm.train.folder import RunFolder
 
 OPTIONS = ["--dataset", "digits", "--hidden", "5", "--batch", "8", "--evaluation-batches", "1", "--epochs", "1000000"]
@@ -37,7 +37,7 @@ def test_a_run_whose_disk_is_full_names_the_file_and_goes_on_later(tmp_path):
 
 
 def test_a_run_whose_folder_is_read_only_names_the_file_and_goes_on_later(tmp_path):
-    if Trouble.READ_ONLY not in troubles.possible(tmp_path):
+    if Trouble.READ_ONLY not in endurance.possible(tmp_path):
         pytest.skip("permissions do not stop root")
     folder = RunFolder(tmp_path / "run")
     first = Run(folder, LONG)
@@ -53,9 +53,9 @@ def stubborn(monkeypatch, tmp_path):
     """A run that is another program."""
 
     def make(program):
-        real = troubles.subprocess.Popen
+        real = endurance.subprocess.Popen
         monkeypatch.setattr(
-            troubles.subprocess, "Popen", lambda command, **given: real([sys.executable, "-c", program], **given)
+            endurance.subprocess, "Popen", lambda command, **given: real([sys.executable, "-c", program], **given)
         )
         (tmp_path / "run").mkdir()
         return Run(RunFolder(tmp_path / "run"), [])
@@ -73,7 +73,7 @@ def stubborn(monkeypatch, tmp_path):
 )
 def test_a_run_that_does_not_end_as_it_should_is_told(monkeypatch, stubborn, program, message):
     if "still going on" in message:
-        monkeypatch.setattr(troubles, "END_SECONDS", 0.1)
+        monkeypatch.setattr(endurance, "END_SECONDS", 0.1)
     with pytest.raises(RunError, match=message):
         stubborn(program).meet(Trouble.FULL_DISK)
 

@@ -16,10 +16,11 @@ from etalstm.network.shape import check_size
 from etalstm.nn.recompute import AUTO, OFF, ON, decided
 from etalstm.nn.torch_device import CPU, CUDA, check_device, device_name, peak_bytes, waited_for
 from etalstm.research.reduced.compression import held_bytes, kept_tensors
-from etalstm.research.translate.attention import ADDITIVE, Attention, additive, attention_of
-from etalstm.research.translate.batches import batch_of
-from etalstm.research.translate.network import Sizes, Translator, loss_of
+from etalstm.research.translate.attention import Attention, additive, attention_of
+from etalstm.research.translate.corpus import batch_of
+from etalstm.research.translate.network import Translator, loss_of
 from etalstm.research.translate.vocabulary import SPECIAL
+from etalstm.research.translate_settings import ADDITIVE, Sizes
 
 SIDE = {CPU: 512, CUDA: 2048}  # of the matrix product that the rule's constants are measured with
 FLOATS = {CPU: 1 << 22, CUDA: 1 << 26}  # of the memory that they are measured with
