@@ -71,7 +71,7 @@ def _local_gradients(gates, before, bent, kept, n):
 
 @njit(nogil=True, cache=True)
 def _compress(kept, n, storage):
-    """Drop what a stream drops of one term's local gradients, and round the rest: :func:`etalstm.golden.cell.stored`."""
+    """Drop what a stream drops of a term's local gradients, round the rest: :func:`etalstm.golden.cell.stored`."""
     compressed, bf16, thresholds = storage
     for p in range(len(thresholds) if compressed else 0):
         kind, threshold = kept[p, n], thresholds[p]
