@@ -41,17 +41,9 @@ class Batches(DataSet):
     name = "batches"
 
     def __init__(
-        self,
-        train: Iterable,
-        validation: Iterable,
-        test: Iterable,
-        task: str,
-        classes: int,
-        steps: int,
-        input_size: int | None = None,
-        tokens: int | None = None,
-        encoding: Encoding | None = None,
-    ):
+        self, train: Iterable, validation: Iterable, test: Iterable, task: str, classes: int, steps: int,
+        input_size: int | None = None, tokens: int | None = None, encoding: Encoding | None = None,
+    ):  # fmt: skip
         self._splits = {"train": train, "validation": validation, "test": test}
         for split, batches in self._splits.items():
             if iter(batches) is batches:

@@ -43,15 +43,9 @@ class LabelledTexts(Sequences):
     """
 
     def __init__(
-        self,
-        name: str,
-        splits: dict[str, list[Text]],
-        labels: Sequence[str],
-        steps: int,
-        *,
-        least: int = 2,
+        self, name: str, splits: dict[str, list[Text]], labels: Sequence[str], steps: int, *, least: int = 2,
         keep_end: bool = False,
-    ):
+    ):  # fmt: skip
         counts = Counter(word for _, words in splits["train"] for word in words)
         known = sorted(word for word, count in counts.items() if count >= least)
         self.vocabulary: list[str | None] = [None, *known]

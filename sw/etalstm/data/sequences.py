@@ -58,17 +58,10 @@ class Sequences(DataSet):
     """
 
     def __init__(
-        self,
-        name: str,
-        task: str,
-        splits: dict[str, list[Example]],
-        classes: int,
-        tokens: int = 0,
-        encoding: Encoding | None = None,
-        steps: int | None = None,
-        masked: bool | None = None,
+        self, name: str, task: str, splits: dict[str, list[Example]], classes: int, tokens: int = 0,
+        encoding: Encoding | None = None, steps: int | None = None, masked: bool | None = None,
         keep_end: bool = False,
-    ):
+    ):  # fmt: skip
         every = [example for examples in splits.values() for example in examples]
         if not every:
             raise DataError(f"{name}: there are no examples")

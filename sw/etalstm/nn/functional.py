@@ -199,14 +199,11 @@ def check_tensors(engine: Engine, x: Tensor, states: Sequence[Tensor], parameter
 
 
 def accelerate(
-    engine: str | Device = "golden",
-    storage: str | tuple[str, ...] | None = None,
-    theta: float | tuple[float, ...] = 0.0,
-    slices: int = 1,
-    input_threshold: float | tuple[LayerThresholds, ...] = 0.0,
-    refresh: int | None = None,
+    engine: str | Device = "golden", storage: str | tuple[str, ...] | None = None,
+    theta: float | tuple[float, ...] = 0.0, slices: int = 1,
+    input_threshold: float | tuple[LayerThresholds, ...] = 0.0, refresh: int | None = None,
     delta_threshold: float = 0.0,
-) -> OnEngine:
+) -> OnEngine:  # fmt: skip
     """Run every ``torch.nn.LSTM`` inside a ``with`` statement on an engine.
 
     A backward pass may follow outside; it goes to the engine that ran the forward pass.

@@ -43,20 +43,10 @@ class HLSTM(nn.Module):
     """
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        device=None,
-        dtype=None,
-        *,
-        engine: str | Device = "golden",
-        storage: str | tuple[str, ...] | None = None,
-        theta: float | tuple[float, ...] = 0.0,
-        slices: int = 1,
-    ):
+        self, input_size: int, hidden_size: int, num_layers: int = 1, batch_first: bool = False,
+        dropout: float = 0.0, device=None, dtype=None, *, engine: str | Device = "golden",
+        storage: str | tuple[str, ...] | None = None, theta: float | tuple[float, ...] = 0.0, slices: int = 1,
+    ):  # fmt: skip
         super().__init__()
         self.input_size, self.hidden_size = check_size("input_size", input_size), check_size("hidden_size", hidden_size)
         self.num_layers, self.batch_first = check_size("num_layers", num_layers), batch_first

@@ -62,17 +62,11 @@ class LSTM(torch.nn.LSTM):
     """
 
     def __init__(
-        self,
-        *args,
-        engine: str | Device = "golden",
-        storage: str | tuple[str, ...] | None = None,
-        theta: float | tuple[float, ...] = 0.0,
-        slices: int = 1,
-        input_threshold: float | tuple[LayerThresholds, ...] = 0.0,
-        refresh: int | None = None,
-        delta_threshold: float = 0.0,
-        **kwargs,
-    ):
+        self, *args, engine: str | Device = "golden", storage: str | tuple[str, ...] | None = None,
+        theta: float | tuple[float, ...] = 0.0, slices: int = 1,
+        input_threshold: float | tuple[LayerThresholds, ...] = 0.0, refresh: int | None = None,
+        delta_threshold: float = 0.0, **kwargs,
+    ):  # fmt: skip
         super().__init__(*args, **kwargs)
         self._settings = Settings.of(
             engine,

@@ -13,13 +13,9 @@ from etalstm.nn.lstm import LSTM
 
 
 def write_onnx(
-    path: Path | str,
-    lstm: torch.nn.LSTM,
-    embedding: torch.nn.Embedding | None = None,
-    output: torch.nn.Linear | None = None,
-    per_step: bool = False,
-    opset: int = OPSETS.start,
-) -> None:
+    path: Path | str, lstm: torch.nn.LSTM, embedding: torch.nn.Embedding | None = None,
+    output: torch.nn.Linear | None = None, per_step: bool = False, opset: int = OPSETS.start,
+) -> None:  # fmt: skip
     """Write an LSTM, with the embedding before it and the output layer behind it, as an ONNX file.
 
     Inputs of the file are ``tokens`` (T, B), int64, or without an embedding ``x`` (T, B, I), float32; and ``lengths``

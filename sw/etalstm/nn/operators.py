@@ -41,12 +41,9 @@ def layer_forward(inputs: Sequence[Tensor], batch_sizes: Tensor | None, reverse:
 
 
 def double_backward(
-    outputs: Sequence[Tensor],
-    inputs: Sequence[Tensor],
-    batch_sizes: Tensor | None,
-    reverse: bool,
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], batch_sizes: Tensor | None, reverse: bool,
     gradients: Sequence[Tensor | None],
-) -> tuple[Tensor, ...]:
+) -> tuple[Tensor, ...]:  # fmt: skip
     """Differentiate a layer's backward pass.
 
     Parameters
@@ -107,19 +104,9 @@ Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 def _forward_kernel(
-    x: Tensor,
-    h0: Tensor,
-    c0: Tensor,
-    w_ih: Tensor,
-    w_hh: Tensor,
-    b_ih: Tensor,
-    b_hh: Tensor,
-    batch_sizes: Tensor | None,
-    reverse: bool,
-    engine: str,
-    execution: str,
-    delta_threshold: float,
-) -> Layer:
+    x: Tensor, h0: Tensor, c0: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor,
+    batch_sizes: Tensor | None, reverse: bool, engine: str, execution: str, delta_threshold: float,
+) -> Layer:  # fmt: skip
     """Run one layer and direction forward.
 
     Parameters
@@ -157,22 +144,9 @@ def _(x, h0, c0, *_):
 
 
 def _backward_kernel(
-    dy: Tensor,
-    dh: Tensor,
-    dc: Tensor,
-    x: Tensor,
-    h0: Tensor,
-    c0: Tensor,
-    w_ih: Tensor,
-    w_hh: Tensor,
-    b_ih: Tensor,
-    b_hh: Tensor,
-    batch_sizes: Tensor | None,
-    reverse: bool,
-    engine: str,
-    execution: str,
-    delta_threshold: float,
-) -> Gradients:
+    dy: Tensor, dh: Tensor, dc: Tensor, x: Tensor, h0: Tensor, c0: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor,
+    b_hh: Tensor, batch_sizes: Tensor | None, reverse: bool, engine: str, execution: str, delta_threshold: float,
+) -> Gradients:  # fmt: skip
     """Go back through one layer and direction.
 
     Parameters

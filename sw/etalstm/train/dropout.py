@@ -88,14 +88,9 @@ class LayeredSession(BothPasses[LayeredGradients]):
         self.shape = self.shape.with_execution(delta_inputs=delta_inputs)
 
     def forward(
-        self,
-        x: np.ndarray,
-        lengths: np.ndarray | None = None,
-        h0: np.ndarray | None = None,
-        c0: np.ndarray | None = None,
-        skipped_cells: np.ndarray | None = None,
-        tokens: np.ndarray | None = None,
-    ) -> Outputs:
+        self, x: np.ndarray, lengths: np.ndarray | None = None, h0: np.ndarray | None = None,
+        c0: np.ndarray | None = None, skipped_cells: np.ndarray | None = None, tokens: np.ndarray | None = None,
+    ) -> Outputs:  # fmt: skip
         """Run all layers forward; arguments as those of a session."""
         self._masks = None if self._next_update is None else self._draw(self._next_update, len(x))
         self._next_update = None
@@ -118,13 +113,9 @@ class LayeredSession(BothPasses[LayeredGradients]):
         return self._back
 
     def update(
-        self,
-        learning_rate: float,
-        momentum: float = 0.0,
-        clip: float | None = None,
-        weight_decay: float = 0.0,
+        self, learning_rate: float, momentum: float = 0.0, clip: float | None = None, weight_decay: float = 0.0,
         compensation: float = 1.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Change weights and velocities, clipped by the norm of all layers together."""
         if self._back is None:
             raise CallOrderError("update needs a backward pass before it")

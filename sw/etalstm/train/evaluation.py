@@ -35,13 +35,9 @@ class Evaluation:
 
 
 def forward(
-    session: AnySession,
-    model: HostModel,
-    x: np.ndarray,
-    lengths: np.ndarray,
-    h: np.ndarray | None = None,
+    session: AnySession, model: HostModel, x: np.ndarray, lengths: np.ndarray, h: np.ndarray | None = None,
     c: np.ndarray | None = None,
-) -> Outputs:
+) -> Outputs:  # fmt: skip
     """Run a network over vectors or tokens from the states h and c, zeros if not given.
 
     Every cell is skipped, where the device can: nothing is kept for a backward pass. The outputs are the same.
@@ -63,12 +59,9 @@ def evaluate(
 
 
 def evaluate(
-    session: AnySession,
-    model: HostModel,
-    batches: Iterable[Batch],
-    data: DataSet,
+    session: AnySession, model: HostModel, batches: Iterable[Batch], data: DataSet,
     stop: Callable[[], bool] = lambda: False,
-) -> Evaluation | None:
+) -> Evaluation | None:  # fmt: skip
     """Add up the loss of batches.
 
     Parameters

@@ -93,14 +93,9 @@ class Trainer:
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        device: Device,
-        out: Path | RunFolder,
-        resume: bool = False,
-        overwrite: bool = False,
-        data: DataSet | None = None,
-    ):
+        self, settings: Settings, device: Device, out: Path | RunFolder, resume: bool = False,
+        overwrite: bool = False, data: DataSet | None = None,
+    ):  # fmt: skip
         self.settings, self._resume = settings, resume
         self.data = data or open_data(settings)
         self.folder = out if isinstance(out, RunFolder) else RunFolder(out)

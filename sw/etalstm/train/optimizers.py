@@ -170,15 +170,9 @@ class Adam(Optimizer):
         self._device = {"first": [layer.first for layer in moved], "second": [layer.second for layer in moved]}
 
     def _layer(
-        self,
-        parameters: LayerParameters,
-        gradients: LayerGradients,
-        first: LayerParameters,
-        second: LayerParameters,
-        rate: float,
-        scale: np.float32,
-        number: int,
-    ) -> _MovedLayer:
+        self, parameters: LayerParameters, gradients: LayerGradients, first: LayerParameters,
+        second: LayerParameters, rate: float, scale: np.float32, number: int,
+    ) -> _MovedLayer:  # fmt: skip
         """Move one layer's weights and bias."""
 
         def move(name: str) -> _Moved:
@@ -195,16 +189,9 @@ class Adam(Optimizer):
         values[name], first[name], second[name] = moved
 
     def _move(
-        self,
-        name: str,
-        values: np.ndarray,
-        gradient: np.ndarray,
-        first: np.ndarray,
-        second: np.ndarray,
-        rate: float,
-        scale: np.float32,
-        number: int,
-    ) -> _Moved:
+        self, name: str, values: np.ndarray, gradient: np.ndarray, first: np.ndarray, second: np.ndarray,
+        rate: float, scale: np.float32, number: int,
+    ) -> _Moved:  # fmt: skip
         """Take one step, element by element."""
         settings, decay = self.settings, self._weight_decay(name)
         gradient = gradient * scale

@@ -104,13 +104,9 @@ def restore(path: Path, learner: Learner, saved: Checkpoint, other: Collection[s
 
 
 def open_learner(
-    settings: Settings,
-    data: DataSet,
-    device: Device,
-    path: Path | None = None,
-    other: Collection[str] = (),
+    settings: Settings, data: DataSet, device: Device, path: Path | None = None, other: Collection[str] = (),
     steps: int | None = None,
-) -> tuple[Learner, Checkpoint | None]:
+) -> tuple[Learner, Checkpoint | None]:  # fmt: skip
     """Make a learner, at the state of a checkpoint if there is a path of one.
 
     Parameters

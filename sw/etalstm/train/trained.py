@@ -132,11 +132,7 @@ class TrainedModel:
             Those of the run if not given; its length buckets are used where there are no steps.
         """
         identity = self.identity
-        found: dict[str, str | int] = {
-            "task": data.task,
-            "outputs": data.classes,
-            "encoding": data.encoding.digest,
-        }
+        found: dict[str, str | int] = {"task": data.task, "outputs": data.classes, "encoding": data.encoding.digest}
         if data.input_size:
             found |= {"input_size": data.input_size, "tokens": 0}
         for name, theirs in found.items():
