@@ -9,9 +9,9 @@ import pytest
 import etalstm.train
 from etalstm.cli.main import run
 from etalstm.device import open_device
-from etalstm.train.evaluation import evaluate
 from etalstm.train.folder import CHECKPOINT
 from etalstm.train.loop import Trainer
+from etalstm.train.model import evaluate
 from etalstm.train.settings import Settings
 from tests.runs import changed, done, log
 

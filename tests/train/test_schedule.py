@@ -5,7 +5,7 @@ import math
 import pytest
 
 from etalstm.train.checkpoint import Watched
-from etalstm.train.schedule import Schedule, cosine, power, watch
+from etalstm.train.optimizers import Schedule, cosine, power, watch
 from etalstm.train.settings import Settings
 
 

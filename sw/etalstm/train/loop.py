@@ -18,11 +18,11 @@ from etalstm.device import GOLDEN, Device, OffloadDevice, ParanoidDevice
 from etalstm.errors import CheckpointError, DivergedError
 from etalstm.host.durable import write_whole
 from etalstm.train.checkpoint import Checkpoint, ChooserState, Description, Generator, Position, Watched
-from etalstm.train.evaluation import evaluate
 from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import MetricsLog
+from etalstm.train.model import evaluate
+from etalstm.train.optimizers import Schedule, watch
 from etalstm.train.reports import EventReport
-from etalstm.train.schedule import Schedule, watch
 from etalstm.train.settings import Settings
 from etalstm.train.state import host_of, layers_of, open_learner, tensors_of
 

@@ -14,7 +14,7 @@ from etalstm.network.shape import GATES
 from etalstm.network.shared_tokens import OFF
 from etalstm.network.storage import KINDS, Usage
 from etalstm.train.folder import RunFolder
-from etalstm.train.schedule import learning_rate
+from etalstm.train.optimizers import learning_rate
 from etalstm.train.state import open_learner
 
 

@@ -90,7 +90,7 @@ class Settings(DataSettings):
     optimizer, momentum, beta1, beta2, epsilon, weight_decay, clip
         :mod:`etalstm.train.optimizers`. Adam and AdamW have no momentum.
     learning_rate, schedule, decay, step_epochs, patience, warmup, floor
-        :data:`RATES` has the defaults of the rate; :mod:`etalstm.train.schedule`.
+        :data:`RATES` has the defaults of the rate; :mod:`etalstm.train.optimizers`.
     dropout, tied
         :mod:`etalstm.train.dropout`; tied weights are for a language model whose embedding is as wide as its layers.
     pipeline, memory_budget, offload

@@ -23,9 +23,8 @@ from etalstm.network.architecture import SWING
 from etalstm.network.shape import LayerParameters, NetworkShape, check_size
 from etalstm.network.storage import Storage
 from etalstm.train.checkpoint import Checkpoint
-from etalstm.train.evaluation import evaluate, forward
 from etalstm.train.folder import RunFolder
-from etalstm.train.model import BIAS, EMBEDDING, HostModel
+from etalstm.train.model import BIAS, EMBEDDING, HostModel, evaluate, forward
 from etalstm.train.settings import Settings
 from etalstm.train.state import host_of, layers_of
 
