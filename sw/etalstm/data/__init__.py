@@ -42,21 +42,10 @@ DATASETS = (*BUNDLED, *BROUGHT)
 
 
 def open_dataset(name: str, directory: Path | str | None = None) -> DataSet:
-    """Load a data set by name.
+    """Load a data set by name, one of ``DATASETS``; those in ``BROUGHT`` need the directory of their files.
 
-    Parameters
-    ----------
-    name : str
-        One of ``DATASETS``.
-    directory : Path, optional
-        Where the files of one in ``BROUGHT`` are.
-
-    Raises
-    ------
-    ValueError
-        If there is no such data set (the message lists those there are), or it needs a directory or takes none.
-    DataError
-        If its files are missing or damaged.
+    Raises ``ValueError`` if there is no such data set (the message lists those there are), or it needs a directory or
+    takes none, and :class:`DataError` if its files are missing or damaged.
     """
     if name not in DATASETS:
         raise ValueError(f"unknown data set {name!r}; there are: {', '.join(sorted(DATASETS))}")

@@ -35,13 +35,8 @@ def read_buckets(text: str) -> tuple[int, ...] | str:
 def greedy_bounds(lengths: np.ndarray, batch: int) -> tuple[int, ...]:
     """Choose buckets as narrow as they can be with at least a batch of sequences in each.
 
-    Lengths are gone through in ascending order. A bucket ends with the first length at which it has enough sequences.
-    What is left at the end goes to the longest bucket.
-
-    Parameters
-    ----------
-    lengths : array, integers, (N,)
-        Steps of each sequence, N above 0.
+    Lengths, of at least one sequence, are gone through in ascending order. A bucket ends with the first length at which
+    it has enough sequences. What is left at the end goes to the longest bucket.
 
     Source: H. Lin, Y. Wu, Performance Optimization of LSTM Training on GPU, "auto-generated buckets".
     """
@@ -55,13 +50,7 @@ def greedy_bounds(lengths: np.ndarray, batch: int) -> tuple[int, ...]:
 
 
 def sizes_of(lengths: np.ndarray, bounds: Sequence[int]) -> dict[int, int]:
-    """Count the sequences of each bucket, by its bound: those beyond the last one are cut, so they belong to it.
-
-    Parameters
-    ----------
-    lengths : array, integers, (N,)
-    bounds : ascending integers
-    """
+    """Count the sequences of each bucket, by its bound. Those beyond the last bound are cut, so they belong to it."""
     return dict(zip(bounds, np.bincount(_buckets_of(lengths, bounds), minlength=len(bounds)).tolist(), strict=True))
 
 

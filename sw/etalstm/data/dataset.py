@@ -154,13 +154,7 @@ class DataSet(ABC):
     def measures(self, outputs: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
         """Measure outputs in other ways than by their loss, where the data set has such.
 
-        Parameters
-        ----------
-        outputs, targets : arrays, float32, (B, C)
-
-        Returns
-        -------
-        dict from one of :data:`MEASURES` to an array (B,)
+        Outputs and targets are float32, (B, C). For each measure, one of :data:`MEASURES`, the result is an array (B,).
         """
         return {}
 

@@ -73,18 +73,10 @@ def read_lines(directory: Path, name: str, encoding: str) -> list[str]:
 
 
 def packed_text(directory: Path, names: Sequence[str]) -> tuple[Path, str]:
-    """Read the first of some UTF-8 files that a directory holds; one that ends in ``.xz`` or ``.gz`` is decompressed.
+    """Read the first of some UTF-8 files that a directory holds; give its path and text.
 
-    Returns
-    -------
-    path : Path
-        Of the file.
-    text : str
-
-    Raises
-    ------
-    DataError
-        As :func:`read_file`; if none is there, or what is compressed is damaged or too large.
+    A file that ends in ``.xz`` or ``.gz`` is decompressed. Raises :class:`DataError` as :func:`read_file`; and if none
+    is there, or what is compressed is damaged or too large.
     """
     _check_directory(directory)
     path = next((directory / name for name in names if (directory / name).exists()), None)
@@ -103,30 +95,19 @@ def packed_text(directory: Path, names: Sequence[str]) -> tuple[Path, str]:
 
 
 def members_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, str]]:
-    """Read the UTF-8 texts of an archive (``.tar.xz``) whose names have a pattern; nothing is unpacked to the disk.
+    """Read name and text of the UTF-8 files in an archive (``.tar.xz``) whose names have a pattern.
 
-    Yields
-    ------
-    name, text : str
-
-    Raises
-    ------
-    DataError
-        As :func:`contents_of`, and for what is no text.
+    Raises :class:`DataError` as :func:`contents_of`, and for what is no text.
     """
     for name, content in contents_of(path, pattern):
         yield name, decoded(f"{path}: {name}", content, "utf-8")
 
 
 def contents_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, bytes]]:
-    """Read the members of an archive (``.tar.xz``) whose names have a pattern; nothing is unpacked to the disk.
+    """Read name and content of the members of an archive (``.tar.xz``) whose names have a pattern.
 
-    Raises :class:`DataError` if the archive is missing, damaged, or has too much in it.
-
-    Yields
-    ------
-    name : str
-    content : bytes
+    Nothing is unpacked to the disk. Raises :class:`DataError` if the archive is missing, damaged, or has too much in
+    it.
     """
     _check_directory(path.parent)
     check_file(path)

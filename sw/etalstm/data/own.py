@@ -21,17 +21,10 @@ STREAM_STEPS = 64  # of a language's batches
 
 
 def open_own(path: Path, reading: Reading, encoding: Encoding | None = None) -> DataSet:
-    """Read a user's file.
+    """Read a user's file: for ``language`` a text, else a table (``.csv``, ``.tsv``) or arrays (``.npz``).
 
-    Raises :class:`DataError` if the file cannot be read, or holds what it should not; the message says the line and the
-    column.
-
-    Parameters
-    ----------
-    path : Path
-        For ``language`` a text. Else a table (``.csv``, ``.tsv``) or arrays (``.npz``).
-    encoding : Encoding, optional
-        Of a network that is trained already: the whole file is then the test split.
+    With the encoding of a network that is trained already, the whole file is the test split. Raises :class:`DataError`
+    if the file cannot be read, or holds what it should not; the message says the line and the column.
     """
     return (_language if reading.task == LANGUAGE else _examples)(path, reading, encoding)
 

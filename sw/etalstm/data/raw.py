@@ -200,25 +200,11 @@ def _target(reading: Reading) -> Callable[[Table, Row, int], Any]:
 
 
 def _two_columns(table: Table, reading: Reading, first: int | None, known: tuple[str, ...]) -> tuple[int, int, list]:
-    """Find the columns of text and label.
+    """Find the columns of text and label, and say what was guessed; :class:`DataError` if one cannot be told.
 
-    Raises :class:`DataError` if one of the two cannot be told.
-
-    Parameters
-    ----------
-    first : int, optional
-        Column of the text, where it has been found already.
-    known : tuple of str
-        Names by which a column of texts is known.
-
-    Returns
-    -------
-    text, label : int
-    notes : list of str
-        What was guessed.
-
-    In a table of two columns, the column that has no known name is whichever of the two the other is not. If both have
-    none, the label is the one with fewer different values.
+    `first` is the column of the text where it has been found already, `known` are names by which such a column is
+    known. In a table of two columns, the column that has no known name is whichever of the two the other is not. If
+    both have none, the label is the one with fewer different values.
     """
     text = table.find(reading.text, known) if first is None else first
     label = table.find(reading.label, LABELS)

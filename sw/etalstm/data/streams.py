@@ -138,11 +138,6 @@ class Ptb(TokenStreams):
 def sentence_lengths(directory: Path) -> list[int]:
     """Count the words of each sentence of the training text, ``<eos>`` included.
 
-    Raises :class:`DataError` if the file is missing, empty or no UTF-8.
-
-    Parameters
-    ----------
-    directory : Path
-        Holds ``ptb.train.txt``.
+    Raises :class:`DataError` if ``ptb.train.txt`` is missing in the directory, empty or no UTF-8.
     """
     return [len(line.split()) + 1 for line in read_lines(directory, PTB_FILES["train"], "utf-8")]

@@ -44,14 +44,8 @@ def waited_for(work: Callable[[], object], device: torch.device | str) -> Callab
 def peak_bytes(module: nn.Module, work: Callable[[], object], device: str) -> int:
     """Give the most memory that PyTorch's tensors take on a device during a pass, above what they took before.
 
-    Parameters
-    ----------
-    module : nn.Module
-        Gradients that it has are freed first. So those that the pass makes count.
-    work : callable
-        Goes forward and backward through the module.
-    device : str
-        ``cpu`` or ``cuda``.
+    `work` goes forward and backward through the module. Gradients that the module has are freed first. So those that
+    the pass makes count.
     """
     module.zero_grad()
     return _peak_of_gpu(work) if device == CUDA else _peak_of_host(work)

@@ -22,18 +22,10 @@ def state_of(module: nn.Module, optimizer: torch.optim.Adam, steps: int) -> dict
 
 
 def load_module(path: Path, arrays: Mapping[str, np.ndarray], module: nn.Module, beginning: str = MODULE) -> None:
-    """Load parameters and buffers.
+    """Load parameters and buffers from arrays as :func:`state_of` gives them; there may be others.
 
-    Raises :class:`CheckpointError` if an array is missing, or has another shape; nothing has changed then.
-
-    Parameters
-    ----------
-    path : Path
-        Of the checkpoint, for the message.
-    arrays : mapping from name to array
-        As :func:`state_of` gives them; there may be others.
-    beginning : str
-        Of the arrays' names.
+    `path` is the checkpoint's, for the message. Raises :class:`CheckpointError` if an array is missing, or has another
+    shape; nothing has changed then.
     """
     _load(path, arrays, beginning, module.state_dict())
 
@@ -76,27 +68,12 @@ def iterate(
     module: nn.Module, optimizer: torch.optim.Optimizer, loss_of: Callable[[], Tensor], rate: float, clip: float,
     seed: int, number: int,
 ) -> tuple[float, float]:  # fmt: skip
-    """Take a step of the optimizer; dropout draws from the seed and the iteration's number, and from nothing else.
+    """Take a step of the optimizer, which has one group of parameters; give the loss and the norm of the gradient.
 
-    Raises :class:`DivergedError` if one of them is not finite; no parameter has changed then.
-
-    Parameters
-    ----------
-    optimizer : Optimizer
-        With one group of parameters.
-    loss_of : callable
-        Does the forward pass, and gives the loss, a scalar.
-    rate : float
-        The learning rate.
-    clip : float
-        Largest norm of the gradient; a larger one is scaled down to it.
-    number : int
-        Of the iteration, from 0.
-
-    Returns
-    -------
-    tuple of float
-        The loss, and the norm of the gradient before it was clipped.
+    `loss_of` does the forward pass and gives the loss, a scalar. `rate` is the learning rate. A gradient of a norm
+    above `clip` is scaled down to it, and the norm is that before. Dropout draws from the seed and the iteration's
+    number, from 0, and from nothing else. Raises :class:`DivergedError` if loss or norm are not finite; no parameter
+    has changed then.
     """
     optimizer.param_groups[0]["lr"] = rate
     module.train()

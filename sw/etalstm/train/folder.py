@@ -117,12 +117,8 @@ class RunFolder:
     def settings_to_resume(self) -> dict:
         """Read the settings that the run's file names.
 
-        Raises
-        ------
-        CheckpointError
-            If there is no checkpoint, or one of another version of this program.
-        RunError
-            If the settings are missing, or not what they should be.
+        Raises :class:`CheckpointError` if there is no checkpoint, or one of another version of this program, and
+        :class:`RunError` if the settings are missing, or not what they should be.
         """
         Checkpoint.read(self.checkpoint)
         return Settings.read(self.settings)

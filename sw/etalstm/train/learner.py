@@ -42,16 +42,10 @@ class Sharing:
 
 
 def choose_sharing(settings: Settings, data: DataSet, device: Device, shape: TrainingShape) -> Sharing:
-    """Choose how many tokens share.
+    """Choose how many tokens share; ``auto`` asks the device, with the batches of an epoch of training.
 
-    ``auto`` asks the device, with the batches of an epoch of training.
-
-    Raises ``ValueError`` if a number of tokens is wanted and inputs are vectors.
-
-    Parameters
-    ----------
-    shape : TrainingShape
-        Of the run, without `shared_tokens`.
+    `shape` is the run's, without `shared_tokens`. Raises ``ValueError`` if a number of tokens is wanted and inputs are
+    vectors.
     """
     wanted = settings.shared_tokens
     if wanted == OFF:

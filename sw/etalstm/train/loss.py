@@ -54,15 +54,10 @@ class Loss:
 
 
 def untrained_loss(data: DataSet, batch: int, steps: int) -> float:
-    """Give the loss of a network that has learnt nothing.
+    """Give the loss of a network that has learnt nothing, over batches of such sizes.
 
     Of classes it is the logarithm of their number, in nats: all are equally probable. Of numbers it is their variance
     over the training split, the mean over the numbers of a sequence: every answer is the mean.
-
-    Parameters
-    ----------
-    batch, steps : int
-        Sizes of the batches into which the training split is cut.
     """
     if data.task != REGRESS:
         return math.log(data.classes)

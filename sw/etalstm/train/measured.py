@@ -40,20 +40,8 @@ def measure_run(run: Path, data: Path | None = None) -> Measured:
     """Train a run's network on one more batch, with what the run dropped, on the golden trainer; count what is zero.
 
     A run that skips cells has iterations that measure and skip none. Where the next one is such, the one after counts.
-
-    Parameters
-    ----------
-    run : Path
-        Folder of ``eta-lstm train``.
-    data : Path, optional
-        Directory of the data set's files.
-
-    Raises
-    ------
-    RunError
-        If the folder holds no run.
-    CheckpointError
-        If its checkpoint is damaged, or does not fit the data set.
+    `data` is the directory of the data set's files. Raises :class:`RunError` if the folder holds no run, and
+    :class:`CheckpointError` if its checkpoint is damaged, or does not fit the data set.
     """
     folder = RunFolder(run)
     settings = folder.read_settings()

@@ -57,12 +57,7 @@ def forward_arithmetic(means: dict[str, float]) -> float:
     """Give the multiplications of the forward passes over those of a machine that skips none.
 
     That is also the nonzero share of what the forward passes broadcast:
-    :attr:`etalstm.network.storage.Usage.input_density`.
-
-    Parameters
-    ----------
-    means : dict
-        ``arithmetic`` and ``backward_arithmetic``, of an iteration or means over several.
+    :attr:`etalstm.network.storage.Usage.input_density`. `means` are of an iteration, or over several.
     """
     # Where nothing is left out, each of the three matrix products has a third of the multiplications.
     return (1 + PRODUCTS_OF_DELTA) * means["arithmetic"] - PRODUCTS_OF_DELTA * means["backward_arithmetic"]
@@ -184,15 +179,8 @@ def smoothed(values: Sequence[float], weight: float) -> list[float]:
 def draw_runs(runs: Sequence[tuple[str, list[dict]]], path: Path, smoothing: float) -> None:
     """Draw loss and scores by iteration: training as a line, validation as points, the test as a star.
 
-    Raises :class:`RunError` if matplotlib is not installed, or knows no such format.
-
-    Parameters
-    ----------
-    runs : sequence of (name, entries of the log)
-    path : Path
-        Its ending says the format.
-    smoothing : float
-        See :func:`smoothed`.
+    Each run is a name and the entries of its log. The path's ending says the format, `smoothing` is as in
+    :func:`smoothed`. Raises :class:`RunError` if matplotlib is not installed, or knows no such format.
     """
     names = panels_of(runs)
     figure, (panels,) = pyplot().subplots(

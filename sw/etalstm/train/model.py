@@ -223,19 +223,10 @@ def evaluate(
     session: AnySession, model: HostModel, batches: Iterable[Batch], data: DataSet,
     stop: Callable[[], bool] = lambda: False,
 ) -> Evaluation | None:  # fmt: skip
-    """Add up the loss of batches.
+    """Add up the loss of batches of a data set.
 
-    Parameters
-    ----------
-    batches : iterable of Batch
-    data : DataSet
-        That they are of. If it is stateful, each batch goes on from the states that the one before left.
-    stop : callable
-        Asked before each batch; if it says so there is no result.
-
-    Returns
-    -------
-    Evaluation; None if stopped
+    With a stateful one each batch goes on from the states that the one before left. `stop` is asked before each batch.
+    If it says so there is no result.
     """
     loss, cycles, h, c = Loss(0.0, 0.0, 0.0), 0, None, None
     measured: dict[str, float] = {}

@@ -142,19 +142,9 @@ class Optimizer(ABC):
     def update(self, session: AnySession, back: AnyGradients, rate: float, compensation: float, number: int) -> None:
         """Change all parameters by the last backward pass.
 
-        Raises :class:`DivergedError` if a gradient is not finite; all parameters stay as they were.
-
-        Parameters
-        ----------
-        session : Session or LayeredSession
-        back : InputGradients or LayeredGradients
-            Of that pass.
-        rate : float
-            Learning rate.
-        compensation : float
-            What the LSTM's gradient is multiplied by, for the cells that were skipped.
-        number : int
-            Of the update, from 1.
+        `rate` is the learning rate. The LSTM's gradient is multiplied by `compensation`, for the cells that were
+        skipped. `number` is that of the update, from 1. Raises :class:`DivergedError` if a gradient is not finite; all
+        parameters stay as they were.
         """
         gradients = [self.model.gradients[name].reshape(-1) for name in self.model.parameters]
         scale = clip_scale(gradient_norm([], gradients), self.settings.clip)

@@ -221,21 +221,9 @@ SERVICES: dict[str, type[WandbReport | MlflowReport]] = {"wandb": WandbReport, "
 
 
 def open_service(service: str, name: str, settings: Settings) -> WandbReport | MlflowReport:
-    """Open a report to a service.
+    """Open a report to a service, a key of :data:`SERVICES`, which calls the run by a name.
 
-    Parameters
-    ----------
-    service : str
-        A key of :data:`SERVICES`.
-    name : str
-        What the service calls the run.
-
-    Raises
-    ------
-    ValueError
-        If there is no such service.
-    RunError
-        If its package is not installed.
+    Raises ``ValueError`` if there is no such service, and :class:`RunError` if its package is not installed.
     """
     if service not in SERVICES:
         raise ValueError(f"log must be one of {', '.join(SERVICES)}, got {service!r}")

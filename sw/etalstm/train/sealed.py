@@ -88,10 +88,8 @@ class Sealed(Generic[Described]):
     def read(cls, path: Path) -> Self:
         """Read a file, and believe it only if it is whole and everything in it is what it should be.
 
-        Raises
-        ------
-        CheckpointError
-            Naming the file, and the field or tensor that is wrong, or the format if that is another one.
+        Raises :class:`CheckpointError`, naming the file, and the field or tensor that is wrong, or the format if that
+        is another one.
         """
         if not path.is_file():
             raise CheckpointError(f"{path}: there is no {cls.WHAT}")
@@ -132,21 +130,9 @@ class Sealed(Generic[Described]):
 def check_same(
     path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any], may_differ: Collection[str] = ()
 ) -> None:
-    """Refuse to go on from a checkpoint of another run.
+    """Refuse to go on from a checkpoint of another run: :class:`CheckpointError` names the first entry that differs.
 
-    Parameters
-    ----------
-    path : Path
-        Of the checkpoint, for the message.
-    theirs, ours : mapping from str
-        What defines the checkpoint's run, and the run that is to go on.
-    may_differ : collection of str
-        Names that are not compared.
-
-    Raises
-    ------
-    CheckpointError
-        Naming the first entry that differs, and both values.
+    `theirs` defines the checkpoint's run, `ours` the run that is to go on; names in `may_differ` are not compared.
     """
     for name in {**ours, **theirs}:
         if name not in may_differ and theirs.get(name) != ours.get(name):

@@ -100,10 +100,7 @@ class Settings(DataSettings):
         :class:`etalstm.device.ParanoidDevice`, for one process; :meth:`etalstm.device.Session.scrub`, also after the
         update before such an iteration, for the digests.
 
-    Raises
-    ------
-    ValueError
-        Naming the value and what is expected.
+    Raises ``ValueError``, naming the value and what is expected.
     """
 
     COMMAND: ClassVar[str] = "eta-lstm train"

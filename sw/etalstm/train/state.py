@@ -74,16 +74,10 @@ def check_run(path: Path, learner: Learner, saved: Checkpoint, other: Collection
 
 
 def restore(path: Path, learner: Learner, saved: Checkpoint, other: Collection[str] = ()) -> None:
-    """Bring a learner to where a checkpoint was written.
+    """Bring a learner to where a checkpoint was written; the path is for messages.
 
+    In the fields `other` of its origin it may differ: its network is then measured in another way, no run goes on.
     Raises :class:`CheckpointError` if the checkpoint is of another run.
-
-    Parameters
-    ----------
-    path : Path
-        Of the checkpoint, for messages.
-    other : collection of str
-        Fields of its origin in which it may differ: its network is then measured in another way, no run goes on.
     """
     check_run(path, learner, saved, other)
     tensors, position, network = saved.tensors, saved.description.position, learner.network
@@ -107,16 +101,9 @@ def open_learner(
     settings: Settings, data: DataSet, device: Device, path: Path | None = None, other: Collection[str] = (),
     steps: int | None = None,
 ) -> tuple[Learner, Checkpoint | None]:  # fmt: skip
-    """Make a learner, at the state of a checkpoint if there is a path of one.
+    """Make a learner, at the state of a checkpoint if there is a path of one; give the checkpoint, too.
 
-    Parameters
-    ----------
-    path : Path, optional
-        Of the checkpoint.
-    other : collection of str
-        See :func:`restore`.
-    steps : int, optional
-        Steps of the learner, if the checkpoint's run has more.
+    `other` is as in :func:`restore`. `steps` are those of the learner, if the checkpoint's run has more.
     """
     if path is None:
         return Learner(settings, data, device), None
