@@ -35,9 +35,6 @@ class Plan:
 
     Parameters
     ----------
-    config : Config
-    network : NetworkShape
-    batch, steps : int
     execution : Execution
         How the network is computed. On an architecture that skips zeros, weights that only zeros would meet need not be
         read.
@@ -66,12 +63,6 @@ class Plan:
         If the network does not fit; the message says how much is needed and had.
     ValueError
         If the channels cannot be divided into so many groups, or tokens are shared and the network's cell is no LSTM.
-
-    Members
-    -------
-    map : NetworkMap
-    groups : int
-    layers_apart : bool
     """
 
     def __init__(
@@ -118,10 +109,7 @@ class Plan:
         ``add 0`` adds those that were put aside to the present ones, ``restore 0`` brings them back. Each number is a
         place of its own.
 
-        Raises
-        ------
-        PlanError
-            If a layer does not fit the lane memories, or the programs do not fit the memory.
+        Raises ``PlanError`` if a layer does not fit the lane memories, or the programs do not fit the memory.
         """
         nothing = np.zeros((self.network.layers, self.map.steps), bool)
         programs = self.named(*self.passes(nothing)) | {"update": self._update()} | self._accumulation()

@@ -93,26 +93,14 @@ def layer_cycles(config: Config, network: NetworkShape, sequences: int) -> list[
 
 
 def plan_network(
-    config: Config,
-    network: NetworkShape,
-    batch: int,
-    steps: int,
-    execution: Execution,
-    *,
-    memory_bytes: int | None = None,
-    memory_budget: int | None = None,
-    groups: Sequence[int] | None = None,
-    choose_slices: bool = False,
-    **options: Any,
-) -> Plan:
+    config: Config, network: NetworkShape, batch: int, steps: int, execution: Execution, *,
+    memory_bytes: int | None = None, memory_budget: int | None = None, groups: Sequence[int] | None = None,
+    choose_slices: bool = False, **options: Any,
+) -> Plan:  # fmt: skip
     """Plan a network with the fastest groups of channels that fit.
 
     Parameters
     ----------
-    config : Config
-    network : NetworkShape
-    batch, steps : int
-    execution : Execution
     memory_bytes : int, optional
         Memory of the device. Default: any.
     memory_budget : int, optional
@@ -190,10 +178,7 @@ def plan_whole(memory_bytes: int | None, make: Callable[..., Plan], groups: Sequ
     groups : sequence of int
         Numbers of groups of channels, see :func:`etalstm.plan.choose.fit.group_counts`.
 
-    Raises
-    ------
-    PlanError
-        If the network does not fit; the message says what is needed.
+    Raises ``PlanError`` if the network does not fit; the message says what is needed.
     """
     one_delta = partial(make, every_delta=False)
     for count in groups:
@@ -219,10 +204,8 @@ def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = 
     groups : sequence of int
         Numbers of groups of channels, see :func:`etalstm.plan.choose.fit.group_counts`.
 
-    Raises
-    ------
-    PlanError
-        If the budget is too small however often the cells are divided; the message says what is needed.
+    Raises ``PlanError`` if the budget is too small however often the cells are divided; the message says what is
+    needed.
     """
     plan = _first_that_fits(budget, make, groups)
     if plan:
@@ -246,18 +229,12 @@ def plan_best_slices(
 
     Parameters
     ----------
-    config : Config
-    network : NetworkShape
-    batch : int
     plan : function
         Plans with `slices`, for the first of `groups` that fits.
     narrow : bool
         See :func:`etalstm.plan.choose.fit.step_cycles`.
 
-    Raises
-    ------
-    PlanError
-        If the network does not fit.
+    Raises ``PlanError`` if the network does not fit.
     """
     for count in best_slices(config, network, batch, narrow):
         try:

@@ -80,17 +80,10 @@ class LayerAllocation:
 
     Parameters
     ----------
-    config : Config
-    into : MemoryMap
-    network : NetworkShape
-    cell : Cell
     number : int
         Of the layer.
-    batch : BatchTiles
-    steps : int
     execution : Execution
         Of the network.
-    masked : bool
     partials : int
         Places for gradients that are put aside.
     tokens : int

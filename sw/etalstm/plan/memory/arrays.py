@@ -55,12 +55,10 @@ def allocate_tokens(
     ----------
     config : Config
         The machine of one group.
-    into : MemoryMap
     tiling : LayerTiling
         Of the stage that takes x.
     batch : BatchTiles
         Of a group's part.
-    steps, tokens : int
     """
     columns = Share(tokens, min(config.channels, ceil_div(tokens, config.lanes)), config.lanes)
     places = BatchTiles(columns.padded, tokens_at_once(config, tiling))
@@ -119,16 +117,13 @@ class LayerArrays(ParameterArrays):
     Members
     -------
     number : int          of the layer
-    cell : Cell
     stage : Stage         of the cell
     product : Product     of the stage
     earlier : tuple of LayerArrays
         The products before this one.
     lanes : Config        the machine with the share of the lane memories that this product has; of the bias memory,
         that its stage has
-    tiling : LayerTiling
     shards : Shards       which rows of `gradient` and `velocity` each group of channels has
-    storage : LayerStorage
     exchange : Exchange   where groups of channels exchange dW of their parts of the batch, and weights; None if there
         is one group
     x : Sequence          what enters the layer, and the step it starts at; None if another product is with it

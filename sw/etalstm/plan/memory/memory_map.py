@@ -25,7 +25,6 @@ class Array:
 
     Members
     -------
-    name : str
     kind : str
         What it is counted as in the footprint: weights, activations, intermediates, deltas, optimizer.
     first, vectors : int
@@ -92,7 +91,6 @@ def batch_index(parts: Parts, make_index: Callable[[], np.ndarray], inner: int) 
 
     Parameters
     ----------
-    parts : Parts
     make_index : function
         Makes the index of a part: int64, (channels of a group, ...).
     inner : int
@@ -147,16 +145,9 @@ class MemoryMap:
         self.arrays: dict[str, Array] = {}
 
     def add(
-        self,
-        name: str,
-        kind: str,
-        vectors: int,
-        index: Callable[[], np.ndarray],
-        shape: tuple[int, ...],
-        padding: float = 0.0,
-        batch_axis: int | None = None,
-        narrow: bool = False,
-    ) -> Array:
+        self, name: str, kind: str, vectors: int, index: Callable[[], np.ndarray], shape: tuple[int, ...],
+        padding: float = 0.0, batch_axis: int | None = None, narrow: bool = False,
+    ) -> Array:  # fmt: skip
         """Allocate an array of so many vectors, whose words are the elements `index` of a host array of `shape`.
 
         The elements of a `narrow` array are halves of words.
@@ -310,13 +301,9 @@ def find(size_bytes: int, memory_bytes: int, taken: Sequence[range]) -> range | 
 
 
 def place(
-    config: Config,
-    window_bytes: int,
-    program_bytes: int,
-    *,
-    memory_bytes: int | None = None,
+    config: Config, window_bytes: int, program_bytes: int, *, memory_bytes: int | None = None,
     taken: Sequence[range] = (),
-) -> Placement | None:
+) -> Placement | None:  # fmt: skip
     """Find room: each window behind the port of its channel, or if it is too large, one window behind the other.
 
     Behind its own port a channel need not cross the switch between ports and memories, and all memories work however
@@ -325,7 +312,6 @@ def place(
 
     Parameters
     ----------
-    config : Config
     window_bytes, program_bytes : int
         Size of a window, a multiple of 4096, and of all programs.
     memory_bytes : int, optional

@@ -62,7 +62,6 @@ class NetworkMap:
     ----------
     config : Config
         The machine of one group of channels.
-    network : NetworkShape
     division : Parts
         The batch, its slices, and the part of each group.
     steps : int
@@ -79,42 +78,26 @@ class NetworkMap:
         Compressed δ of all layers stay until the next pass; else those of a layer until its weights' gradient is done.
     parts : int
         Parts of a larger batch that are worked on one after the other, of which this is one.
-    cell : Cell
     layers_apart : bool
         The backward pass has a program for each layer.
 
-    Raises
-    ------
-    PlanError
-        If a layer cannot be divided so that it fits the lane memories.
+    Raises ``PlanError`` if a layer cannot be divided so that it fits the lane memories.
 
     Members
     -------
-    memory : MemoryMap
     batch : BatchTiles
         Of a group's part.
     layers : list of CellArrays
         The last product of each layer's cell.
     kept : Kept
         Where what cells keep lies.
-    mask : Sequence or None
     """
 
     def __init__(
-        self,
-        config: Config,
-        network: NetworkShape,
-        division: Parts,
-        steps: int,
-        execution: Execution,
-        masked: bool,
-        share: Callable[[int], float],
-        segments: list[Segment] | None,
-        every_delta: bool,
-        parts: int,
-        cell: Cell,
+        self, config: Config, network: NetworkShape, division: Parts, steps: int, execution: Execution, masked: bool,
+        share: Callable[[int], float], segments: list[Segment] | None, every_delta: bool, parts: int, cell: Cell,
         layers_apart: bool = False,
-    ):
+    ):  # fmt: skip
         check_plannable(cell)
         delta_inputs = execution.delta_inputs
         if execution.narrow:
@@ -131,16 +114,7 @@ class NetworkMap:
         context = config, self.memory, network, cell
         tokens = min(execution.shared_tokens or 0, steps * division.places)
         allocations = [
-            LayerAllocation(
-                *context,
-                number,
-                self.batch,
-                steps,
-                execution,
-                masked,
-                partials,
-                0 if number else tokens,
-            )
+            LayerAllocation(*context, number, self.batch, steps, execution, masked, partials, 0 if number else tokens)
             for number in range(network.layers)
         ]
         exchange = allocate_exchange(self.memory, [shards for layer in allocations for shards in layer.shards])

@@ -28,8 +28,6 @@ class Operand:
 
     Members
     -------
-    memory : Memory
-    address : int
     outer, inner : int
         Strides.
     """
@@ -156,10 +154,8 @@ class Sequence:
 
     Members
     -------
-    array : Array
     tiles : int
         Vectors for each sequence: tiles, or a multiple of them for several gates.
-    batch : BatchTiles
     """
 
     array: Array

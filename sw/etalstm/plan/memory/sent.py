@@ -56,7 +56,6 @@ class SentOperand:
         Room for these streams.
     collected : Sequence
         The gradient that has not reached an element yet.
-    parameters : ThresholdParameters
     needed : Array or None
         The rows of weights that the changes need, a vector for each tile: [turn][batch tile][tile]. None: all rows of
         weights are loaded.
@@ -111,20 +110,15 @@ class SendingRoom:
 
     Parameters
     ----------
-    into : MemoryMap
-    batch : BatchTiles
     tilings : sequence of LayerTiling
         Of all layers.
     parameters : dict from an input threshold to its ThresholdParameters
     """
 
     def __init__(
-        self,
-        into: MemoryMap,
-        batch: BatchTiles,
-        tilings: Several[LayerTiling],
+        self, into: MemoryMap, batch: BatchTiles, tilings: Several[LayerTiling],
         parameters: dict[float, ThresholdParameters],
-    ):
+    ):  # fmt: skip
         self.parameters = parameters
         self._batch, units = batch, tilings[0].units
         inputs = max(tiling.inputs.tiles for tiling in tilings)
@@ -157,10 +151,7 @@ def threshold_parameters(inputs: DeltaInputs, layers: int) -> dict[float, Thresh
     -------
     dict from the threshold to its parameters; {} without delta inputs
 
-    Raises
-    ------
-    PlanError
-        If the machine has fewer parameters.
+    Raises ``PlanError`` if the machine has fewer parameters.
     """
     of_layers = [inputs.layer(number) for number in range(0 if inputs.off else layers)]
     values = sorted({threshold for layer in of_layers for threshold in (layer.x, layer.h)})

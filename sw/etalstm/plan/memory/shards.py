@@ -35,11 +35,6 @@ class Shards:
 
     Group g has the rows g·stride to g·stride + rows - 1. All groups have equally many, because they run the same
     program. Where the rows cannot be divided equally, neighbours overlap: both have the same values there.
-
-    Parameters
-    ----------
-    tiling : LayerTiling
-    groups : int
     """
 
     tiling: LayerTiling
@@ -115,7 +110,6 @@ class Exchange:
 
     Members
     -------
-    array : Array
     sums_vectors, updated_vectors : int
         Of a slot, for the dW of a column group and for the updated weights of a group's shard of it.
     """

@@ -58,10 +58,7 @@ def cut(needs: list[int], steps: int, room: int) -> list[Segment]:
     room : int
         Vectors that a segment may store.
 
-    Raises
-    ------
-    PlanError
-        If a segment has no room for one cell.
+    Raises ``PlanError`` if a segment has no room for one cell.
     """
     if max(needs) > room:
         raise PlanError(f"a segment has room for {room} vectors, one cell keeps {max(needs)}")
@@ -124,7 +121,6 @@ class Held:
 
     Members
     -------
-    segment : Segment
     region : Array
         The memory of its intermediates; segments take turns in it.
     dense : dict from a dense layer's number to the place of its cells' gates in the region
@@ -156,12 +152,8 @@ class Kept:
 
     Parameters
     ----------
-    config : Config
-    memory : MemoryMap
-    layers : list of LayerArrays
     share : function
         From a log's number to its room, as a share of what its streams need if they drop nothing.
-    segments : list of Segment
     every_delta : bool
         δ of all layers stay until the next pass; else every layer's streams of δ begin where those of the others do.
     layers_apart : bool
@@ -171,22 +163,14 @@ class Kept:
     -------
     held : list of Held
         One for each segment; neighbours have different regions.
-    regions : list of Array
     deltas : Array or None
         All segments' streams of δ.
-    every_delta : bool
     """
 
     def __init__(
-        self,
-        config: Config,
-        memory: MemoryMap,
-        layers: Sequence[LayerArrays],
-        share: Callable[[int], float],
-        segments: list[Segment],
-        every_delta: bool,
-        layers_apart: bool,
-    ):
+        self, config: Config, memory: MemoryMap, layers: Sequence[LayerArrays], share: Callable[[int], float],
+        segments: list[Segment], every_delta: bool, layers_apart: bool,
+    ):  # fmt: skip
         self._apart = layers_apart
         self._config, self._memory, self._layers, self._share = config, memory, layers, share
         self._batch, self.every_delta = layers[0].batch, every_delta

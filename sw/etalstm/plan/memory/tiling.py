@@ -44,7 +44,6 @@ class Share:
     ----------
     size : int
         Elements in all.
-    channels, lanes : int
     """
 
     size: int
@@ -226,10 +225,7 @@ def tile_batch(config: Config, gates: int, vectors: int, hidden_size: int, batch
 
     A unit has `gates` rows and needs so many scratch `vectors` for each sequence.
 
-    Raises
-    ------
-    PlanError
-        If not even one sequence fits.
+    Raises ``PlanError`` if not even one sequence fits.
     """
     units = Share(hidden_size, config.channels, config.lanes)
     reserved = slices * gates * units.tiles
@@ -282,15 +278,9 @@ def _row_lanes(config: Config, units: Share, gates: int, widest: int, slices: in
 
 
 def tile_layer(
-    config: Config,
-    gates: int,
-    stage_gates: int,
-    vectors: int,
-    batch: BatchTiles,
-    input_size: int,
-    hidden_size: int,
+    config: Config, gates: int, stage_gates: int, vectors: int, batch: BatchTiles, input_size: int, hidden_size: int,
     narrow: bool = False,
-) -> LayerTiling:
+) -> LayerTiling:  # fmt: skip
     """Divide a product of a layer: the largest groups of tiles that queue, scratch, bias and weight memories hold.
 
     A unit has `gates` rows in the matrix, `stage_gates` in those of all products of the stage, and needs so many

@@ -25,12 +25,6 @@ class NormLayer:
     A sum over rows cannot be divided, so a group reads the rows of all groups. The columns are divided: each group sums
     the norms of its column groups (:attr:`Shards.normed`). Each addition to a column waits for the one before. So as
     many columns as possible take turns: the rows of several column groups lie beside each other in the scratch memory.
-
-    Parameters
-    ----------
-    config : Config
-    emitter : Emitter
-    layer : LayerArrays
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
@@ -108,9 +102,6 @@ class GradientPass(ABC):
 
     Parameters
     ----------
-    config : Config
-    emitter : Emitter
-    layer : LayerArrays
     buffers : int
         Buffers in the scratch memory that each turn has to itself, 2 at least.
     normed : bool
@@ -188,12 +179,8 @@ class AccumulateLayer(GradientPass):
 
     Parameters
     ----------
-    config : Config
-    emitter : Emitter
-    layer : LayerArrays
     number : int
         Which of the layer's places for gradients that were put aside.
-    how : Accumulation
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, number: int, how: Accumulation):
@@ -218,12 +205,6 @@ class TotalLayer(GradientPass):
 
     Each group adds the rows of its shard, and stores their total in an array of its own. So no group overwrites what
     another still reads. db is small: each group adds and keeps all of it.
-
-    Parameters
-    ----------
-    config : Config
-    emitter : Emitter
-    layer : LayerArrays
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):

@@ -68,15 +68,9 @@ class BackwardLayer:
     """
 
     def __init__(
-        self,
-        config: Config,
-        emitter: Emitter,
-        network: NetworkMap,
-        layer: LayerArrays,
-        skipped: Steps = NO_STEPS,
-        above: Steps = NO_STEPS,
-        skips: bool = False,
-    ):
+        self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays, skipped: Steps = NO_STEPS,
+        above: Steps = NO_STEPS, skips: bool = False,
+    ):  # fmt: skip
         self._emitter, self._steps, self._tiles = emitter, network.steps, network.batch.count
         self._skipped, self._above, scratch = skipped, above, Scratch(config)
         self._refreshes = layer.delta_inputs.refreshes
@@ -195,16 +189,9 @@ class BackwardStage:
     """
 
     def __init__(
-        self,
-        config: Config,
-        emitter: Emitter,
-        scratch: Scratch,
-        network: NetworkMap,
-        products: tuple[LayerArrays, ...],
-        skipped: Steps,
-        above: Steps,
-        skips: bool,
-    ):
+        self, config: Config, emitter: Emitter, scratch: Scratch, network: NetworkMap,
+        products: tuple[LayerArrays, ...], skipped: Steps, above: Steps, skips: bool,
+    ):  # fmt: skip
         self._layer = layer = products[-1]
         self._last = layer if isinstance(layer, CellArrays) else None  # of the cell's stages
         self._emitter, self._network, self._products = emitter, network, products

@@ -53,16 +53,9 @@ class ForwardStage:
     """
 
     def __init__(
-        self,
-        config: Config,
-        emitter: Emitter,
-        scratch: Scratch,
-        network: NetworkMap,
-        products: tuple[LayerArrays, ...],
-        skipped: Steps,
-        shares: bool,
-        skips: bool,
-    ):
+        self, config: Config, emitter: Emitter, scratch: Scratch, network: NetworkMap,
+        products: tuple[LayerArrays, ...], skipped: Steps, shares: bool, skips: bool,
+    ):  # fmt: skip
         self._layer = layer = products[-1]
         self._last = layer if isinstance(layer, CellArrays) else None  # of the cell's stages
         self._emitter, self._network, self._skipped = emitter, network, skipped
@@ -272,15 +265,9 @@ class ForwardLayer:
     """
 
     def __init__(
-        self,
-        config: Config,
-        emitter: Emitter,
-        network: NetworkMap,
-        layer: LayerArrays,
-        skipped: Steps = NO_STEPS,
-        shares: bool = False,
-        skips: bool = False,
-    ):
+        self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays, skipped: Steps = NO_STEPS,
+        shares: bool = False, skips: bool = False,
+    ):  # fmt: skip
         self._emitter, self._batch, self._skipped = emitter, network.batch, skipped
         self._half, scratch, self._refreshes = config.queue_depth // 2, Scratch(config), layer.delta_inputs.refreshes
         context = config, emitter, scratch, network

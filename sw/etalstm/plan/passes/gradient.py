@@ -196,9 +196,6 @@ class BiasGradients:
 
     Parameters
     ----------
-    emitter : Emitter
-    scratch : Scratch
-    layer : LayerArrays
     steps : int
         Of the iteration.
     """

@@ -68,7 +68,6 @@ class Collecting:
 
     Members
     -------
-    collector : Collector
     vectors : tuple of Operand
         Its scratch vectors.
     most : int
@@ -96,9 +95,6 @@ class Propagation:
     ----------
     config : Config
         The whole machine.
-    emitter : Emitter
-    network : NetworkMap
-    layer : LayerArrays
     row_map : RowMap or None
         Which rows of weights the present δ needs, if that is known.
     whole_beats : int
@@ -117,18 +113,9 @@ class Propagation:
     """
 
     def __init__(
-        self,
-        config: Config,
-        emitter: Emitter,
-        network: NetworkMap,
-        layer: LayerArrays,
-        row_map: RowMap | None,
-        whole_beats: int,
-        masking: Masking | None,
-        of_x: Collecting | None,
-        of_operand: Collecting | None,
-        delays: bool,
-    ):
+        self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays, row_map: RowMap | None,
+        whole_beats: int, masking: Masking | None, of_x: Collecting | None, of_operand: Collecting | None, delays: bool,
+    ):  # fmt: skip
         self._emitter, self._layer, self._batch = emitter, layer, network.batch
         self._row_map, self._whole_beats = row_map, whole_beats
         self._masking, self._of_x, self._of_operand = masking, of_x, of_operand

@@ -43,9 +43,6 @@ class Sender:
 
     Parameters
     ----------
-    emitter : Emitter
-    network : NetworkMap
-    layer : LayerArrays
     operand : SentOperand
         Of the layer.
     vectors : sequence of ``SENDING_ARRAYS`` Operand
@@ -55,14 +52,9 @@ class Sender:
     """
 
     def __init__(
-        self,
-        emitter: Emitter,
-        network: NetworkMap,
-        layer: LayerArrays,
-        operand: SentOperand,
-        vectors: list[Operand],
+        self, emitter: Emitter, network: NetworkMap, layer: LayerArrays, operand: SentOperand, vectors: list[Operand],
         maps: bool,
-    ):
+    ):  # fmt: skip
         self._emitter, self._operand, self._network = emitter, operand, network
         self._has_map = maps
         self._refreshes, (self._sent, self._change) = layer.delta_inputs.refreshes, vectors
@@ -146,9 +138,6 @@ class InputSender:
 
     Parameters
     ----------
-    emitter : Emitter
-    network : NetworkMap
-    layer : LayerArrays
     operand : SentOperand
         Its x.
     vectors : sequence of ``SENDING_ARRAYS`` Operand
@@ -164,17 +153,9 @@ class InputSender:
     """
 
     def __init__(
-        self,
-        emitter: Emitter,
-        network: NetworkMap,
-        layer: LayerArrays,
-        operand: SentOperand,
-        vectors: list[Operand],
-        value: Operand,
-        mask: Operand,
-        most: int,
-        maps: bool,
-    ):
+        self, emitter: Emitter, network: NetworkMap, layer: LayerArrays, operand: SentOperand, vectors: list[Operand],
+        value: Operand, mask: Operand, most: int, maps: bool,
+    ):  # fmt: skip
         self._emitter, self._network = emitter, network
         self._sender = Sender(emitter, network, layer, operand, vectors, maps)
         self._value, self._mask = value, mask
@@ -215,9 +196,6 @@ class Collector:
 
     Parameters
     ----------
-    emitter : Emitter
-    network : NetworkMap
-    layer : LayerArrays
     operand : SentOperand
         Of the layer.
     skipped : set of int
@@ -235,8 +213,6 @@ class Collector:
 
         Parameters
         ----------
-        step, batch_tile : int
-        tiles : Span
         size : int
             Sequences of the batch tile.
         sums : Operand

@@ -37,14 +37,12 @@ class Sums:
     -------
     number : int
         Of the group.
-    group : Span
     size : int
         Sequences.
     gates : int
         Rows of each unit.
     queue : Operand
         Where the sums start in the queue: they alternate its halves.
-    in_second_half : bool
     """
 
     number: int
@@ -79,7 +77,6 @@ class Terms:
         Its weights.
     row : int
         Row of the matrix's array that belongs to the first element.
-    compressed : bool
     narrow : bool
         A vector of the weights holds two tiles.
     start, finish : bool
@@ -106,19 +103,10 @@ def add_terms(emitter: Emitter, weights: WeightStore, sums: Sums, terms: Terms, 
         # A LOAD_ROWS holds back what follows it until its map is stored. So the CAST comes before it.
         brought = None if terms.needed else bring()
         emitter.cast(
-            terms.place,
-            terms.share,
-            Traffic.ACTIVATIONS,
-            compressed=terms.compressed,
-            first_block=run.first_block,
-            blocks=run.blocks,
-            gates=1,
-            batch=sums.size,
-            tiles=sums.row_tiles,
-            start=terms.start and run is runs[0],
-            finish=terms.finish and run is runs[-1],
-            narrow=terms.narrow,
-        )
+            terms.place, terms.share, Traffic.ACTIVATIONS, compressed=terms.compressed, first_block=run.first_block,
+            blocks=run.blocks, gates=1, batch=sums.size, tiles=sums.row_tiles, start=terms.start and run is runs[0],
+            finish=terms.finish and run is runs[-1], narrow=terms.narrow,
+        )  # fmt: skip
         vectors = run.rows * terms.matrix.groups[sums.number]
         emitter.mac(brought or bring(), vectors, sums.queue, sums.vectors, sums.row_tiles, bias=bias)
 
@@ -130,9 +118,6 @@ class TokenSums:
     ----------
     config : Config
         The machine with the share of the lane memories that the stage has.
-    emitter : Emitter
-    tokens : TokenArrays
-    tiling : LayerTiling
     rows : Matrix
         The stage's weights: the rows of x.
     first_weight : int
@@ -147,15 +132,9 @@ class TokenSums:
     """
 
     def __init__(
-        self,
-        config: Config,
-        emitter: Emitter,
-        tokens: TokenArrays,
-        tiling: LayerTiling,
-        rows: Matrix,
-        first_weight: int,
-        bias: Callable[[Sums], Operand],
-    ):
+        self, config: Config, emitter: Emitter, tokens: TokenArrays, tiling: LayerTiling, rows: Matrix,
+        first_weight: int, bias: Callable[[Sums], Operand],
+    ):  # fmt: skip
         self._emitter, self._tokens, self._tiling, self._rows = emitter, tokens, tiling, rows
         self._config, self._first, self._bias = config, first_weight, bias
         groups = (tiling.gates * group.count for group in tiling.unit_groups)
@@ -194,10 +173,6 @@ class ProductSums:
 
     Parameters
     ----------
-    config : Config
-    emitter : Emitter
-    network : NetworkMap
-    layer : LayerArrays
     shares : bool
         The sums of the distinct tokens stand for x, where the layer has such arrays.
     skips : bool
@@ -205,7 +180,6 @@ class ProductSums:
 
     Members
     -------
-    tokens : TokenSums or None
     has_maps : bool
         Rows are loaded as the maps of the changes say.
     """
@@ -260,17 +234,9 @@ class ProductSums:
         self._sum(step, batch_tile, sums, place, sent, layer.tiling.units, row=row, start=starts, finish=True)
 
     def _sum(
-        self,
-        step: int,
-        batch_tile: int,
-        sums: Sums,
-        place: Place,
-        sent: SentOperand | None,
-        share: Share,
-        row: int,
-        start: bool,
-        finish: bool,
-    ) -> None:
+        self, step: int, batch_tile: int, sums: Sums, place: Place, sent: SentOperand | None, share: Share, row: int,
+        start: bool, finish: bool,
+    ) -> None:  # fmt: skip
         """Add the terms of one broadcast array, or of its changes, to sums; `start` begins, `finish` ends them.
 
         Sums of changes, and those that begin with the sum of a token, begin with their first term.

@@ -60,9 +60,6 @@ class Refresh:
 
     Parameters
     ----------
-    config : Config
-    emitter : Emitter
-    layer : LayerArrays
     columns : Columns
         The column group whose columns are written.
     room : int, optional
@@ -177,8 +174,6 @@ class Steps:
 
     Parameters
     ----------
-    config : Config
-    emitter : Emitter
     most : int
         Vectors at a time.
     """
@@ -197,9 +192,6 @@ class Steps:
 
         Parameters
         ----------
-        places : weights, gradient and velocity
-        count : int
-        decay : Parameter
         updated : Place, optional
             Where the weights go; by default they replace the old ones.
         group_stride : int
@@ -268,8 +260,6 @@ class SharedUpdate:
 
     Parameters
     ----------
-    config : Config
-    emitter : Emitter
     layers : list of LayerArrays
         All stages of all layers.
     """
@@ -306,9 +296,6 @@ class _ColumnGroup:
 
     Parameters
     ----------
-    config, emitter, steps
-    layer : LayerArrays
-    columns : Columns
     updated : Place
         Where the groups find its updated weights.
     """

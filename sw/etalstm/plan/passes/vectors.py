@@ -26,8 +26,6 @@ class Vectors:
 
     Parameters
     ----------
-    emitter : Emitter
-    scratch : Scratch
     most : int
         Tiles of units, times sequences, that are worked on at a time.
     """
@@ -39,10 +37,7 @@ class Vectors:
     def take(self, layout: tuple[Array, ...]) -> None:
         """Reserve scratch memory for some arrays.
 
-        Raises
-        ------
-        PlanError
-            If it is full.
+        Raises ``PlanError`` if it is full.
         """
         for array in layout:
             base = self._scratch.take(", ".join(column[0] for column in array), len(array) * self._most)
@@ -95,8 +90,6 @@ class Streams:
 
     Parameters
     ----------
-    emitter : Emitter
-    network : NetworkMap
     layer : LayerArrays
         Of a layer whose storage is compressed.
     """

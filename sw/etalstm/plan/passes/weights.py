@@ -39,10 +39,7 @@ class Run:
 def runs(share: Share, elements_per_unit: int, most_rows: int) -> list[Run]:
     """Cut all blocks of a share into runs of at most `most_rows` rows of weights.
 
-    Raises
-    ------
-    PlanError
-        If one block alone has more.
+    Raises ``PlanError`` if one block alone has more.
     """
     result, first_block, first_row, row = [], 0, 0, 0
     total = share.channels * share.tiles
@@ -64,7 +61,6 @@ class Matrix:
 
     Members
     -------
-    array : Array
     groups : tuple of int
         Vectors of a row of each group.
     height : int
@@ -110,7 +106,6 @@ def staying(config: Config, sizes: Sequence[int], row_vectors: int) -> list[bool
 
     Parameters
     ----------
-    config : Config
     sizes : sequence of int
         Vectors of each matrix.
     row_vectors : int
@@ -130,8 +125,6 @@ class WeightStore:
 
     Parameters
     ----------
-    config : Config
-    emitter : Emitter
     matrices : sequence of Matrix
         See :func:`staying`.
     first : int
@@ -154,21 +147,13 @@ class WeightStore:
         return runs(share, elements_per_unit, min(most, MOST_COUNTED))
 
     def bring(
-        self,
-        matrix: Matrix,
-        group: int,
-        run: Run,
-        row_offset: int = 0,
-        needed: RowMap | None = None,
+        self, matrix: Matrix, group: int, run: Run, row_offset: int = 0, needed: RowMap | None = None,
         whole_beats: int = 0,
-    ) -> Operand:
+    ) -> Operand:  # fmt: skip
         """Have the weights of a run in the weight memory.
 
         Parameters
         ----------
-        matrix : Matrix
-        group : int
-        run : Run
         row_offset : int
             Rows of the group that come before the broadcast array's first.
         needed : RowMap, optional
@@ -246,9 +231,6 @@ class NeededRows:
 
     Parameters
     ----------
-    emitter : Emitter
-    scratch : Scratch
-    row_map : RowMap
     most : int
         Tiles of units that are worked on at a time.
     """

@@ -17,13 +17,7 @@ MOST_COUNTED = (1 << COUNT_BITS) - 1  # runs of a transfer's outer loop, and vec
 
 
 class Emitter:
-    """Appends instructions to a program and tracks which parts of the lane memories they touch.
-
-    Parameters
-    ----------
-    config : Config
-    program : Program
-    """
+    """Appends instructions to a program and tracks which parts of the lane memories they touch."""
 
     def __init__(self, config: Config, program: Program):
         self._config = config
@@ -46,16 +40,9 @@ class Emitter:
         self._program.join_parts()
 
     def load(
-        self,
-        to: Operand,
-        source: Place,
-        kind: Traffic,
-        outer: int,
-        inner: int,
-        *,
-        group: int | None = None,
+        self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int, *, group: int | None = None,
         group_stride: int = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Copy outer·inner contiguous vectors of an array into a lane memory; with `group`, of that group's array.
 
         With `group_stride` they begin so many vectors later in each group of channels than in the group before.
@@ -96,18 +83,9 @@ class Emitter:
             )  # fmt: skip
 
     def compress(
-        self,
-        source: Operand,
-        index: Place,
-        log: Log,
-        kind: Traffic,
-        threshold: int,
-        bf16: bool,
-        outer: int,
-        inner: int,
-        *,
-        alone: bool = False,
-    ) -> None:
+        self, source: Operand, index: Place, log: Log, kind: Traffic, threshold: int, bf16: bool, outer: int,
+        inner: int, *, alone: bool = False,
+    ) -> None:  # fmt: skip
         """Append vectors of the scratch memory to a log as one compressed stream; its index goes to `index`.
 
         Elements below parameter `threshold` are dropped; with `bf16` the others are rounded. The program's first
@@ -128,16 +106,9 @@ class Emitter:
         self._transfer(Opcode.LOAD, to, index, kind, outer, inner, compressed=1, bf16=bf16)
 
     def vector(
-        self,
-        op: VectorOp,
-        d: Operand,
-        a: Operand | Parameter,
-        b: Operand | Parameter | None = None,
-        *,
-        outer: int = 1,
-        inner: int,
-        serial: bool = False,
-    ) -> None:
+        self, op: VectorOp, d: Operand, a: Operand | Parameter, b: Operand | Parameter | None = None, *, outer: int = 1,
+        inner: int, serial: bool = False,
+    ) -> None:  # fmt: skip
         """Run an element-wise operation; `serial` makes each outer iteration see the results of the one before."""
         fields: dict[str, Any] = {}
         reads = []
@@ -151,37 +122,15 @@ class Emitter:
                     fields.update({f"{name}_source": source, name: operand.address}, **strides)
                     reads.append(self._touched(operand, outer, inner))
         self._program.emit(
-            Opcode.VECTOR,
-            reads=reads,
-            writes=[self._touched(d, outer, inner)],
-            op=op,
-            d=d.address,
-            d_outer=d.outer,
-            d_inner=d.inner,
-            outer=outer,
-            inner=inner,
-            serial=serial,
-            **fields,
-        )
+            Opcode.VECTOR, reads=reads, writes=[self._touched(d, outer, inner)], op=op, d=d.address, d_outer=d.outer,
+            d_inner=d.inner, outer=outer, inner=inner, serial=serial, **fields,
+        )  # fmt: skip
 
     def cast(
-        self,
-        place: Place,
-        share: Share,
-        kind: Traffic,
-        *,
-        compressed: bool = False,
-        first_block: int,
-        blocks: int,
-        gates: int,
-        batch: int,
-        tiles: int,
-        start: bool,
-        finish: bool,
-        first_sum: int = 0,
-        rows: range | None = None,
+        self, place: Place, share: Share, kind: Traffic, *, compressed: bool = False, first_block: int, blocks: int,
+        gates: int, batch: int, tiles: int, start: bool, finish: bool, first_sum: int = 0, rows: range | None = None,
         narrow: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Broadcast blocks of an array: by rows, or with `rows` (a range of lanes of one block) by batch.
 
         With `compressed` the blocks are streams, and `place` has the index of the first tile's. CASTs from one `start`
@@ -193,36 +142,15 @@ class Emitter:
         if rows is not None:
             lanes = {"lane": rows.start, "lanes": len(rows), "last_lanes": len(rows), "batch_outer": 1}
         self._program.emit(
-            Opcode.CAST,
-            reads=[place.resource],
-            address=self._beat(place),
-            kind=kind,
-            compressed=compressed,
-            channel=channel,
-            tile=tile,
-            tiles_per_channel=share.tiles,
-            blocks=blocks,
-            gates=gates,
-            batch=batch,
-            tiles=tiles,
-            first_sum=first_sum,
-            start=start,
-            finish=finish,
-            narrow=narrow,
-            **lanes,
-        )
+            Opcode.CAST, reads=[place.resource], address=self._beat(place), kind=kind, compressed=compressed,
+            channel=channel, tile=tile, tiles_per_channel=share.tiles, blocks=blocks, gates=gates, batch=batch,
+            tiles=tiles, first_sum=first_sum, start=start, finish=finish, narrow=narrow, **lanes,
+        )  # fmt: skip
 
     def mac(
-        self,
-        weights: Operand,
-        weight_vectors: int,
-        queue: Operand,
-        sums: int,
-        tiles: int,
-        *,
-        bias: Operand | None = None,
-        backward: bool = False,
-    ) -> None:
+        self, weights: Operand, weight_vectors: int, queue: Operand, sums: int, tiles: int, *,
+        bias: Operand | None = None, backward: bool = False,
+    ) -> None:  # fmt: skip
         """Accumulate the scalars of the CAST before: `sums` partial sums, from `weight_vectors` weights.
 
         `backward` tells the products of the backward pass, Wᵀδ and dW, from those of the forward pass.
@@ -231,61 +159,27 @@ class Emitter:
         if bias is not None:
             reads.append(self._touched(bias, 1, tiles))
         self._program.emit(
-            Opcode.MAC,
-            reads=reads,
-            writes=[self._touched(queue, 1, sums)],
-            weights=weights.address,
-            queue=queue.address,
-            bias=bias.address if bias else 0,
-            tiles=tiles,
-            start=Start.BIAS if bias else Start.NOTHING,
-            backward=backward,
-        )
+            Opcode.MAC, reads=reads, writes=[self._touched(queue, 1, sums)], weights=weights.address,
+            queue=queue.address, bias=bias.address if bias else 0, tiles=tiles,
+            start=Start.BIAS if bias else Start.NOTHING, backward=backward,
+        )  # fmt: skip
 
     def transpose(
-        self,
-        source: Operand,
-        to: Place,
-        *,
-        gates: int,
-        target: int,
-        beat: int,
-        rows: int,
-        lanes: int,
-        outer_beats: int,
-        lane_beats: int,
-        channel_beats: int,
-    ) -> None:
+        self, source: Operand, to: Place, *, gates: int, target: int, beat: int, rows: int, lanes: int,
+        outer_beats: int, lane_beats: int, channel_beats: int,
+    ) -> None:  # fmt: skip
         """Write the gates' squares of one column tile into the row copy that channel `target` owns."""
         self._program.emit(
-            Opcode.TRANSPOSE,
-            reads=[self._touched(source, gates, rows)],
-            address=self._beat(to) + beat,
-            kind=Traffic.WEIGHTS,
-            target=target,
-            lane_address=source.address,
-            outer=gates,
-            outer_stride=source.outer,
-            inner_stride=source.inner,
-            rows=rows,
-            lanes=lanes,
-            outer_beats=outer_beats,
-            lane_beats=lane_beats,
+            Opcode.TRANSPOSE, reads=[self._touched(source, gates, rows)], address=self._beat(to) + beat,
+            kind=Traffic.WEIGHTS, target=target, lane_address=source.address, outer=gates, outer_stride=source.outer,
+            inner_stride=source.inner, rows=rows, lanes=lanes, outer_beats=outer_beats, lane_beats=lane_beats,
             channel_beats=channel_beats,
-        )
+        )  # fmt: skip
 
     def _transfer(
-        self,
-        opcode: Opcode,
-        lane: Operand,
-        place: Place,
-        kind: Traffic,
-        outer: int,
-        inner: int,
-        also_reads: Part | None = None,
-        also_writes: Part | None = None,
-        **fields: int,
-    ) -> None:
+        self, opcode: Opcode, lane: Operand, place: Place, kind: Traffic, outer: int, inner: int,
+        also_reads: Part | None = None, also_writes: Part | None = None, **fields: int,
+    ) -> None:  # fmt: skip
         lane_resource, place_resource = self._touched(lane, outer, inner), place.resource
         loads = opcode != Opcode.STORE
         self._program.emit(

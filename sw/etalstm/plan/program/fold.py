@@ -28,7 +28,6 @@ class Instruction:
 
     Members
     -------
-    opcode : Opcode
     waits : tuple of int
         By engine, how far back the instruction is that must be completed; 0: no wait.
     address : int
@@ -161,10 +160,7 @@ def _extended(turns: list[Turn], first: int, period: int, strides: list[list[int
 def check(number: int, turn: Turn, turns: list[Turn], found: Steady) -> None:
     """Compare a turn with what the loop will do. Its waits may differ: less was known of the turns before.
 
-    Raises
-    ------
-    FoldError
-        If it does something else.
+    Raises ``FoldError`` if it does something else.
     """
     periods, position = divmod(number - found.first, found.period)
     like = found.first + position
@@ -214,19 +210,15 @@ def alike(items: Iterable[int], kind: Callable[[int], Hashable]) -> list[list[in
 
 
 def loop_through(
-    loop: Callable[[int, Callable[[int], None], int], None],
-    steps: Sequence[int],
-    kind: Callable[[int], Hashable],
-    emit: Callable[[int], None],
-    period: int = 1,
-) -> None:
+    loop: Callable[[int, Callable[[int], None], int], None], steps: Sequence[int], kind: Callable[[int], Hashable],
+    emit: Callable[[int], None], period: int = 1,
+) -> None:  # fmt: skip
     """Emit steps in loops: those of one kind in a row are a loop, and runs that repeat are one around theirs.
 
     Parameters
     ----------
     loop : function
         Appends a loop: :meth:`etalstm.plan.program.program.Program.loop`.
-    steps : sequence of int
     kind : function
         From a step to what may make it differ from others.
     emit : function
@@ -273,10 +265,7 @@ WAIT_FIELDS = {engine: f"wait_{engine.name.lower()}" for engine in Engine if eng
 def encode(opcode: Opcode, **values: int) -> int:
     """Pack an instruction.
 
-    Raises
-    ------
-    PlanError
-        If a value does not fit its field.
+    Raises ``PlanError`` if a value does not fit its field.
     """
     try:
         return contract.encode(opcode, **values)
@@ -290,10 +279,7 @@ def lowered(node: Instruction | Repeat) -> list[int]:
     An address register belongs to a vector of strides: what each turn of the loops, the outermost first, adds to an
     address. It is advanced at the end of each body, and set back behind the loop.
 
-    Raises
-    ------
-    PlanError
-        If there are too many vectors, or loops inside each other.
+    Raises ``PlanError`` if there are too many vectors, or loops inside each other.
     """
     if isinstance(node, Instruction):
         return [_word(node, 0)]

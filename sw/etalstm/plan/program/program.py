@@ -35,7 +35,6 @@ class Program:
 
     Parameters
     ----------
-    config : Config
     density : float
         Share of elements that compressed streams are taken to keep, where bytes are counted.
     groups : int
@@ -60,26 +59,17 @@ class Program:
         self.vectors = self._tracker.vectors
 
     def emit(
-        self,
-        opcode: Opcode,
-        *,
-        reads: Iterable[Hashable] = (),
-        writes: Iterable[Hashable] = (),
-        **fields: int,
+        self, opcode: Opcode, *, reads: Iterable[Hashable] = (), writes: Iterable[Hashable] = (), **fields: int
     ) -> None:
         """Append an instruction.
 
         Parameters
         ----------
-        opcode : Opcode
         reads, writes : resources
             VectorSet of lane memories, as the member `vectors` gives them, and parts of arrays; or any other names.
         fields : values of the instruction's fields; the header is filled in here
 
-        Raises
-        ------
-        PlanError
-            If a field does not fit.
+        Raises ``PlanError`` if a field does not fit.
         """
         read, written = _resources(reads), _resources(writes)
         waits = self._tracker.access(opcode, read, written, _MOST_BACK, bool(fields.get("everyone")))
@@ -99,16 +89,12 @@ class Program:
 
         Parameters
         ----------
-        turns : int
         emit_turn : function
             From a turn's number; appends its instructions.
         period : int
             Turns repeat after a multiple of so many.
 
-        Raises
-        ------
-        FoldError
-            If turns do not repeat.
+        Raises ``FoldError`` if turns do not repeat.
         """
         if turns >= FEWEST_TURNS:
             self._tracker.collapse()

@@ -132,12 +132,7 @@ class Tracker:
         return known[mask]
 
     def access(
-        self,
-        opcode: Opcode,
-        reads: Iterable[Resource],
-        writes: Iterable[Resource],
-        most: int,
-        everyone: bool = False,
+        self, opcode: Opcode, reads: Iterable[Resource], writes: Iterable[Resource], most: int, everyone: bool = False
     ) -> tuple[int, ...]:
         """Take in an instruction; with `everyone` its wait_store is about every channel's STOREs.
 

@@ -18,8 +18,6 @@ class Volume:
 
     Parameters
     ----------
-    config : Config
-    density : float
     groups : int
         Groups of channels: each has a broadcaster that reads.
 

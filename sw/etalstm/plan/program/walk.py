@@ -19,7 +19,6 @@ class Step(NamedTuple):
     -------
     number : int
         Its place in the program.
-    opcode : Opcode
     fields : dict
         As they are written, waits too; for all executions the same object.
     address : int
@@ -38,11 +37,8 @@ class Step(NamedTuple):
 def walk(words: Iterable[int]) -> Iterator[Step]:
     """Execute LOOP and ADVANCE, give everything else; HALT is the last.
 
-    Raises
-    ------
-    ValueError
-        If the program is one that the machine refuses: an unknown opcode, a count of 0, a body that ends behind its
-        loop or the program.
+    Raises ``ValueError`` if the program is one that the machine refuses: an unknown opcode, a count of 0, a body that
+    ends behind its loop or the program.
     """
     program = [_decoded(number, word) for number, word in enumerate(words)]
     registers, dispatched = [0] * contract.ADDRESS_REGISTERS, [0] * len(Engine)
@@ -119,7 +115,6 @@ class Loop:
 
     Members
     -------
-    turns : int
     body : list
         Instructions (number, opcode, fields), and loops.
     """
@@ -139,10 +134,7 @@ class Loop:
 def parse(words: Sequence[int]) -> Loop:
     """Read a program's loops. An unknown opcode is None, and has no fields.
 
-    Raises
-    ------
-    ValueError
-        If a loop has no turn, no body, or one that ends behind what is around it.
+    Raises ``ValueError`` if a loop has no turn, no body, or one that ends behind what is around it.
     """
     whole = Loop(1, [])
     loops = [(whole, len(words))]
@@ -199,10 +191,7 @@ def streams_before(words: Sequence[int], stores: int) -> tuple[int, float]:
     share : float
         How much of all that goes to this log, before compression and before it begins anew, was there.
 
-    Raises
-    ------
-    ValueError
-        If the next instruction appends to none.
+    Raises ``ValueError`` if the next instruction appends to none.
     """
     found = locate(words, Engine.STORE, stores)
     if found is None or not _vectors_of(*contract.decode(words[found[0]])):
