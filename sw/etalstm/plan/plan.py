@@ -38,24 +38,18 @@ class Plan:
     execution : Execution
         How the network is computed. On an architecture that skips zeros, weights that only zeros would meet need not be
         read.
-    masked : bool
-        Sequences may be shorter than `steps`.
+    masked : bool                    sequences may be shorter than `steps`
     share, segments, every_delta
         Room of the logs, which cells share a region of memory, and which δ stay: see :class:`NetworkMap`.
-    density : float
-        Share of elements that compressed streams are taken to keep, for :meth:`traffic`.
-    memory_bytes : int, optional
-        Memory of the device.
-    program_room : dict, optional
-        Bytes that programs are given at least, by name.
+    density : float                  share of elements that compressed streams are taken to keep, for :meth:`traffic`
+    memory_bytes : int, optional     memory of the device
+    program_room : dict, optional    bytes that programs are given at least, by name
     parts : int
         Parts of a larger batch that are worked on one after the other, of which this is one.
     groups : int
         Groups of channels that work on equal parts of the batch at once, see :mod:`etalstm.plan.choose.fit`.
-    cell : Cell, optional
-        Of all layers. Default: the network's.
-    layers_apart : bool
-        The backward pass has a program for each layer, where there is one segment.
+    cell : Cell, optional            of all layers; default: the network's
+    layers_apart : bool              the backward pass has a program for each layer, where there is one segment
 
     Raises
     ------

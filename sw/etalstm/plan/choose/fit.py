@@ -58,10 +58,7 @@ def step_cycles(
     each batch tile anew, unless the weights of a layer stay in the lanes. Nothing is taken to be zero. With `narrow` a
     vector of weights holds two tiles. The cell is the network's, unless another one is given.
 
-    Returns
-    -------
-    float
-        Infinity if not even one sequence fits the lanes' memories.
+    Returns infinity if not even one sequence fits the lanes' memories.
     """
     machine, cell = machine_of_group(config, parts.count), cell or network.declared
     try:
@@ -101,16 +98,14 @@ def plan_network(
 
     Parameters
     ----------
-    memory_bytes : int, optional
-        Memory of the device. Default: any.
+    memory_bytes : int, optional          memory of the device. Default: any.
     memory_budget : int, optional
         What of it the network may take; the rest of what cells keep goes to the host and back. Default: all.
     groups : sequence of int, optional
         Numbers of groups, the first that fits is taken. Default: all that are possible, the fastest first.
     choose_slices : bool
         As many slices as the machine uses best, instead of the execution's. `groups` are not given then.
-    options
-        Further ones of :class:`Plan`.
+    options                               further ones of :class:`Plan`
 
     Raises
     ------
@@ -171,12 +166,9 @@ def plan_whole(memory_bytes: int | None, make: Callable[..., Plan], groups: Sequ
 
     Parameters
     ----------
-    memory_bytes : int or None
-        None: any.
-    make : function
-        Makes the plan, with `groups` and `every_delta`, and for `memory_bytes`.
-    groups : sequence of int
-        Numbers of groups of channels, see :func:`etalstm.plan.choose.fit.group_counts`.
+    memory_bytes : int or None    none: any
+    make : function               makes the plan, with `groups` and `every_delta`, and for `memory_bytes`
+    groups : sequence of int      numbers of groups of channels, see :func:`etalstm.plan.choose.fit.group_counts`
 
     Raises ``PlanError`` if the network does not fit; the message says what is needed.
     """
@@ -197,12 +189,10 @@ def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = 
 
     Parameters
     ----------
-    budget : int
-        Bytes of the device's memory.
+    budget : int                bytes of the device's memory
     make : function
         Makes the plan of some `groups` (default: one) and `segments` (default: one of all cells).
-    groups : sequence of int
-        Numbers of groups of channels, see :func:`etalstm.plan.choose.fit.group_counts`.
+    groups : sequence of int    numbers of groups of channels, see :func:`etalstm.plan.choose.fit.group_counts`
 
     Raises ``PlanError`` if the budget is too small however often the cells are divided; the message says what is
     needed.
@@ -229,10 +219,8 @@ def plan_best_slices(
 
     Parameters
     ----------
-    plan : function
-        Plans with `slices`, for the first of `groups` that fits.
-    narrow : bool
-        See :func:`etalstm.plan.choose.fit.step_cycles`.
+    plan : function    plans with `slices`, for the first of `groups` that fits
+    narrow : bool      see :func:`etalstm.plan.choose.fit.step_cycles`
 
     Raises ``PlanError`` if the network does not fit.
     """

@@ -33,10 +33,7 @@ class SharingCosts:
     A MAC takes a cycle. Meanwhile the memory port brings the next weights, unless they stay in the lanes, and the
     broadcaster reads the next operand. The slowest of the three counts. Of h nothing is taken to be zero but padding.
 
-    Parameters
-    ----------
-    plan : Plan
-        Of the network, without shared tokens.
+    `plan`: of the network, without shared tokens.
     """
 
     def __init__(self, plan: Plan):
@@ -115,10 +112,8 @@ def best_room(plan: Plan, batches: Sequence[tuple[int, Words]]) -> int | None:
 
     Parameters
     ----------
-    plan : Plan
-        Of the network, without shared tokens.
-    batches : sequence of (int, Words)
-        Of each batch its distinct tokens, and what the group has that has most.
+    plan : Plan                           of the network, without shared tokens
+    batches : sequence of (int, Words)    of each batch its distinct tokens, and what the group has that has most
     """
     costs = SharingCosts(plan)
     whole = [costs.whole(words) for _, words in batches]

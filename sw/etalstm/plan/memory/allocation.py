@@ -80,14 +80,10 @@ class LayerAllocation:
 
     Parameters
     ----------
-    number : int
-        Of the layer.
-    execution : Execution
-        Of the network.
-    partials : int
-        Places for gradients that are put aside.
-    tokens : int
-        Distinct tokens of a group's part whose sums are shared; 0: x are no tokens.
+    number : int             of the layer
+    execution : Execution    of the network
+    partials : int           places for gradients that are put aside
+    tokens : int             distinct tokens of a group's part whose sums are shared; 0: x are no tokens
     """
 
     def __init__(
@@ -116,12 +112,9 @@ class LayerAllocation:
 
         Parameters
         ----------
-        below : CellArrays or None
-            The layer below.
-        exchange : Exchange or None
-            Of all layers; None if there is one group of channels.
-        room : SendingRoom or None
-            Of all layers; None if their operands are sent whole.
+        below : CellArrays or None     the layer below
+        exchange : Exchange or None    of all layers; None if there is one group of channels
+        room : SendingRoom or None     of all layers; None if their operands are sent whole
         """
         self._below, self._exchange = below, exchange
         made: list[LayerArrays] = []
@@ -167,7 +160,6 @@ class LayerAllocation:
         return CellArrays(**vars(arrays), c=c, dy=dy, dc=dc) if c and dy and dc else arrays
 
     def _parameters(self, shards: Shards, suffix: str) -> ParameterArrays:
-        """Allocate a product's matrix and bias, and what belongs to them."""
         tiling, add, add_shards, slices = shards.tiling, self._memory.add, self._memory.add_shards, self._batch.slices
         width, height = tiling.inputs.size + tiling.units.size, tiling.gates * tiling.units.size
         of_unit = tiling.gates * tiling.units.tiles

@@ -53,12 +53,9 @@ def allocate_tokens(
 
     Parameters
     ----------
-    config : Config
-        The machine of one group.
-    tiling : LayerTiling
-        Of the stage that takes x.
-    batch : BatchTiles
-        Of a group's part.
+    config : Config         the machine of one group
+    tiling : LayerTiling    of the stage that takes x
+    batch : BatchTiles      of a group's part
     """
     columns = Share(tokens, min(config.channels, ceil_div(tokens, config.lanes)), config.lanes)
     places = BatchTiles(columns.padded, tokens_at_once(config, tiling))
@@ -119,8 +116,7 @@ class LayerArrays(ParameterArrays):
     number : int          of the layer
     stage : Stage         of the cell
     product : Product     of the stage
-    earlier : tuple of LayerArrays
-        The products before this one.
+    earlier : tuple of LayerArrays    the products before this one
     lanes : Config        the machine with the share of the lane memories that this product has; of the bias memory,
         that its stage has
     shards : Shards       which rows of `gradient` and `velocity` each group of channels has

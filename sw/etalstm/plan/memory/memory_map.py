@@ -27,22 +27,15 @@ class Array:
     -------
     kind : str
         What it is counted as in the footprint: weights, activations, intermediates, deltas, optimizer.
-    first, vectors : int
-        First vector in the window, and how many there are.
-    words : tuple of int
-        Shape of what the channels hold of it: (channels, vectors, lanes).
-    shape : tuple of int
-        Shape of the host's array.
+    first, vectors : int     first vector in the window, and how many there are
+    words : tuple of int     shape of what the channels hold of it: (channels, vectors, lanes)
+    shape : tuple of int     shape of the host's array
     make_index : function
         Makes `index`: for a large array that takes twice the memory of its words, so it is not done before data moves.
-    padding : float
-        What words hold that are no element.
-    copies : int
-        1, or the number of groups of channels if each group holds the whole array.
-    narrow : bool
-        A word holds two elements as bfloat16: the lower half, then the upper one.
-    exchanged : bool
-        Groups read what other groups have stored there, more than once in a program.
+    padding : float          what words hold that are no element
+    copies : int             1, or the number of groups of channels if each group holds the whole array
+    narrow : bool            a word holds two elements as bfloat16: the lower half, then the upper one
+    exchanged : bool         groups read what other groups have stored there, more than once in a program
     """
 
     name: str
@@ -91,10 +84,8 @@ def batch_index(parts: Parts, make_index: Callable[[], np.ndarray], inner: int) 
 
     Parameters
     ----------
-    make_index : function
-        Makes the index of a part: int64, (channels of a group, ...).
-    inner : int
-        Elements of the axes behind the batch axis.
+    make_index : function    makes the index of a part: int64, (channels of a group, ...)
+    inner : int              elements of the axes behind the batch axis
 
     Returns
     -------
@@ -126,15 +117,12 @@ class MemoryMap:
 
     Parameters
     ----------
-    config : Config
-        The machine of one group.
-    parts : Parts
-        The parts of the batch, one for each group.
+    config : Config    the machine of one group
+    parts : Parts      the parts of the batch, one for each group
 
     Members
     -------
-    groups, channels : int
-        Groups of channels, and channels of all of them.
+    groups, channels : int    groups of channels, and channels of all of them
     arrays : dict from name to Array
     """
 
@@ -255,12 +243,9 @@ class Placement:
 
     Members
     -------
-    channels : int
-        Windows there are.
-    base, stride, window_bytes : int
-        Address of the first window; from one to the next; size of each.
-    programs, program_bytes : int
-        Address and size of all programs.
+    channels : int                      windows there are
+    base, stride, window_bytes : int    address of the first window; from one to the next; size of each
+    programs, program_bytes : int       address and size of all programs
     """
 
     channels: int
@@ -312,12 +297,9 @@ def place(
 
     Parameters
     ----------
-    window_bytes, program_bytes : int
-        Size of a window, a multiple of 4096, and of all programs.
-    memory_bytes : int, optional
-        Size of the memory; default: any.
-    taken : ranges
-        Addresses that are in use.
+    window_bytes, program_bytes : int    size of a window, a multiple of 4096, and of all programs
+    memory_bytes : int, optional         size of the memory; default: any
+    taken : ranges                       addresses that are in use
 
     Returns
     -------

@@ -60,37 +60,25 @@ class NetworkMap:
 
     Parameters
     ----------
-    config : Config
-        The machine of one group of channels.
-    division : Parts
-        The batch, its slices, and the part of each group.
-    steps : int
-        Steps T of an iteration.
-    execution : Execution
-        How the network is computed.
-    masked : bool
-        Sequences may be shorter than T.
-    share : function
-        From a log's number to its room, as a share of what its streams need if they drop nothing.
-    segments : list of Segment, optional
-        Cells that share a region of memory for what they keep; by default all do.
+    config : Config          the machine of one group of channels
+    division : Parts         the batch, its slices, and the part of each group
+    steps : int              steps T of an iteration
+    execution : Execution    how the network is computed
+    masked : bool            sequences may be shorter than T
+    share : function         from a log's number to its room, as a share of what its streams need if they drop nothing
+    segments : list of Segment, optional    cells that share a region of memory for what they keep; by default all do
     every_delta : bool
         Compressed δ of all layers stay until the next pass; else those of a layer until its weights' gradient is done.
-    parts : int
-        Parts of a larger batch that are worked on one after the other, of which this is one.
-    layers_apart : bool
-        The backward pass has a program for each layer.
+    parts : int              parts of a larger batch that are worked on one after the other, of which this is one
+    layers_apart : bool      the backward pass has a program for each layer
 
     Raises ``PlanError`` if a layer cannot be divided so that it fits the lane memories.
 
     Members
     -------
-    batch : BatchTiles
-        Of a group's part.
-    layers : list of CellArrays
-        The last product of each layer's cell.
-    kept : Kept
-        Where what cells keep lies.
+    batch : BatchTiles             of a group's part
+    layers : list of CellArrays    the last product of each layer's cell
+    kept : Kept                    where what cells keep lies
     """
 
     def __init__(

@@ -28,8 +28,7 @@ class Operand:
 
     Members
     -------
-    outer, inner : int
-        Strides.
+    outer, inner : int    strides
     """
 
     memory: Memory
@@ -78,12 +77,9 @@ class RowMap:
 
     Members
     -------
-    place : Place
-        The map of the first tile: a vector for each row of a lane, 0 where the row is not needed.
-    share : Share
-        Of the array's elements.
-    gates : int
-        Rows of each element.
+    place : Place    the map of the first tile: a vector for each row of a lane, 0 where the row is not needed
+    share : Share    of the array's elements
+    gates : int      rows of each element
     """
 
     place: Place
@@ -100,14 +96,10 @@ class Log:
 
     Members
     -------
-    number : int
-        Which of a channel's logs.
-    array : Array
-        The memory it has.
-    worst : int
-        Vectors that it would need if its streams dropped nothing; more than 0.
-    layer : int or None
-        The layer whose streams it has; None: of several layers.
+    number : int           which of a channel's logs
+    array : Array          the memory it has
+    worst : int            vectors that it would need if its streams dropped nothing; more than 0
+    layer : int or None    the layer whose streams it has; None: of several layers
     """
 
     number: int
@@ -152,10 +144,7 @@ class Scratch:
 class Sequence:
     """An array with a part for each step and batch tile, [tile][b] vectors in each (or [tile][gate][b]).
 
-    Members
-    -------
-    tiles : int
-        Vectors for each sequence: tiles, or a multiple of them for several gates.
+    `tiles`: vectors for each sequence: tiles, or a multiple of them for several gates.
     """
 
     array: Array

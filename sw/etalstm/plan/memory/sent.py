@@ -26,8 +26,7 @@ class ThresholdParameters:
 
     Members
     -------
-    threshold : int
-        Number of the parameter that has it: smaller changes are not sent.
+    threshold : int        number of the parameter that has it: smaller changes are not sent
     scale : int or None
         Number of the parameter with which the product of a smaller change is ±0; None if none is left.
     """
@@ -42,20 +41,13 @@ class SentOperand:
 
     Members
     -------
-    share : Share
-        How its elements are divided.
-    values : Sequence
-        The operand.
-    first : int
-        Where step 0 lies in it.
-    sent : Sequence
-        For each step what has been sent up to then.
-    index : Array
-        A vector for the index of each stream of changes: [step][batch tile][tile].
-    streams : Array
-        Room for these streams.
-    collected : Sequence
-        The gradient that has not reached an element yet.
+    share : Share           how its elements are divided
+    values : Sequence       the operand
+    first : int             where step 0 lies in it
+    sent : Sequence         for each step what has been sent up to then
+    index : Array           a vector for the index of each stream of changes: [step][batch tile][tile]
+    streams : Array         room for these streams
+    collected : Sequence    the gradient that has not reached an element yet
     needed : Array or None
         The rows of weights that the changes need, a vector for each tile: [turn][batch tile][tile]. None: all rows of
         weights are loaded.
@@ -110,8 +102,7 @@ class SendingRoom:
 
     Parameters
     ----------
-    tilings : sequence of LayerTiling
-        Of all layers.
+    tilings : sequence of LayerTiling    of all layers
     parameters : dict from an input threshold to its ThresholdParameters
     """
 

@@ -14,12 +14,9 @@ class Columns:
 
     Members
     -------
-    number, first_tile, count : int
-        Of the column group: its number, its first column tile, its column tiles.
-    first : int
-        Its first vector in the column copy.
-    first_in_shard : int
-        Its first vector in an array of one group's rows.
+    number, first_tile, count : int    of the column group: its number, its first column tile, its column tiles
+    first : int                        its first vector in the column copy
+    first_in_shard : int               its first vector in an array of one group's rows
     """
 
     number: int
@@ -128,7 +125,6 @@ class Exchange:
         return self._slot(turn % slots, self.updated_vectors)
 
     def _slot(self, number: int, vectors: int) -> Array:
-        """Give some of the vectors as an array whose use is tracked on its own."""
         return replace(self.array.part(number * vectors, vectors), name=f"{self.array.name} {number}")
 
 

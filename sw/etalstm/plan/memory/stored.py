@@ -51,12 +51,9 @@ def cut(needs: list[int], steps: int, room: int) -> list[Segment]:
 
     Parameters
     ----------
-    needs : list of int
-        Vectors that a cell of each layer stores, above 0.
-    steps : int
-        Cells of a layer.
-    room : int
-        Vectors that a segment may store.
+    needs : list of int    vectors that a cell of each layer stores, above 0
+    steps : int            cells of a layer
+    room : int             vectors that a segment may store
 
     Raises ``PlanError`` if a segment has no room for one cell.
     """
@@ -101,10 +98,8 @@ class Gates:
 
     Members
     -------
-    step, first : int
-        The first of the cells, and the first vector of its gates in the region.
-    vectors : int
-        Of each cell.
+    step, first : int    the first of the cells, and the first vector of its gates in the region
+    vectors : int        of each cell
     """
 
     step: int
@@ -121,11 +116,9 @@ class Held:
 
     Members
     -------
-    region : Array
-        The memory of its intermediates; segments take turns in it.
+    region : Array       the memory of its intermediates; segments take turns in it
     dense : dict from a dense layer's number to the place of its cells' gates in the region
-    log : Log or None
-        Of the streams of local gradients; None if all cells are dense.
+    log : Log or None    of the streams of local gradients; None if all cells are dense
     deltas : dict from a compressed layer's number to the log of its streams of δ
     """
 
@@ -152,8 +145,7 @@ class Kept:
 
     Parameters
     ----------
-    share : function
-        From a log's number to its room, as a share of what its streams need if they drop nothing.
+    share : function       from a log's number to its room, as a share of what its streams need if they drop nothing
     every_delta : bool
         δ of all layers stay until the next pass; else every layer's streams of δ begin where those of the others do.
     layers_apart : bool
@@ -161,10 +153,8 @@ class Kept:
 
     Members
     -------
-    held : list of Held
-        One for each segment; neighbours have different regions.
-    deltas : Array or None
-        All segments' streams of δ.
+    held : list of Held       one for each segment; neighbours have different regions
+    deltas : Array or None    all segments' streams of δ
     """
 
     def __init__(

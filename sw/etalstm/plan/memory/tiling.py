@@ -40,10 +40,7 @@ class Share:
     Channel n owns the contiguous range n·share to (n+1)·share - 1, lane l of its tile j the element n·share + j·lanes +
     l; what lies beyond the size or the share is padding, and zero.
 
-    Parameters
-    ----------
-    size : int
-        Elements in all.
+    `size`: elements in all.
     """
 
     size: int
@@ -91,15 +88,10 @@ class BatchTiles:
 
     Parameters
     ----------
-    batch, most : int
-        Sequences in all, and at most at a time.
-    slices : int
-        Slices of the batch, see :mod:`etalstm.network.slices`.
+    batch, most : int    sequences in all, and at most at a time
+    slices : int         slices of the batch, see :mod:`etalstm.network.slices`
 
-    Members
-    -------
-    of_slices : tuple of tuple of range
-        The sequences of each tile, by slice.
+    `of_slices`: the sequences of each tile, by slice.
     """
 
     batch: int
@@ -157,16 +149,12 @@ class LayerTiling:
 
     Members
     -------
-    gates : int
-        Rows of each unit in the layer's matrix.
-    inputs, units : Share
-        Columns of the layer's matrix are the inputs' tiles, then the units' tiles.
-    unit_groups : list of Span
-        Unit tiles whose gates are summed together in the forward pass.
+    gates : int                     rows of each unit in the layer's matrix
+    inputs, units : Share           columns of the layer's matrix are the inputs' tiles, then the units' tiles
+    unit_groups : list of Span      unit tiles whose gates are summed together in the forward pass
     column_groups : list of Span
         Column tiles that are summed together in the backward pass and in the weights' gradient.
-    row_lanes : int
-        Lanes of a δ block whose rows are summed together in the weights' gradient.
+    row_lanes : int                 lanes of a δ block whose rows are summed together in the weights' gradient
     narrow : bool
         The copies of the weights that the passes read are bfloat16: a vector holds two tiles that follow each other.
     """

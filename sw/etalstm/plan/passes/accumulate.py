@@ -47,7 +47,6 @@ class NormLayer:
             self._emitter.store(self._norms, place, Traffic.WEIGHTS, 1, tiles)
 
     def _rows_of_group(self, batch: list[Columns], tiles: int, group: int, rows: int) -> None:
-        """Add the squares of the first rows of a group's shard."""
         most, shards = self._room // tiles, self._layer.shards
 
         def some_rows(turn: int, count: int = most) -> None:
@@ -102,10 +101,8 @@ class GradientPass(ABC):
 
     Parameters
     ----------
-    buffers : int
-        Buffers in the scratch memory that each turn has to itself, 2 at least.
-    normed : bool
-        dW changes.
+    buffers : int    buffers in the scratch memory that each turn has to itself, 2 at least
+    normed : bool    dW changes
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, buffers: int, normed: bool):
@@ -126,7 +123,6 @@ class GradientPass(ABC):
         self._finish()
 
     def _finish(self) -> None:
-        """Append what is done when all of dW is through."""
 
         def biases(turn: int, count: int = self._room) -> None:
             self._move(None, turn * self._room, count, self._buffers(turn))
@@ -144,7 +140,6 @@ class GradientPass(ABC):
         """
 
     def _columns(self, columns: Columns) -> None:
-        """Append what is done with a group's rows of a column group."""
         rows = self._room // columns.count
         norms = self._norms.at(0, outer=0)
         if self._normed_here:
@@ -177,10 +172,7 @@ class GradientPass(ABC):
 class AccumulateLayer(GradientPass):
     """Emits what is done with one layer's dW and db after the backward pass of a part.
 
-    Parameters
-    ----------
-    number : int
-        Which of the layer's places for gradients that were put aside.
+    `number`: which of the layer's places for gradients that were put aside.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, number: int, how: Accumulation):

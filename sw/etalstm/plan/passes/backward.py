@@ -96,12 +96,10 @@ class BackwardLayer:
 
     @property
     def _period(self) -> int:
-        """Steps after which what they do may repeat."""
         return math.lcm(*(propagation.steps for propagation in self._propagations))
 
     @property
     def _propagations(self) -> list[Propagation]:
-        """Those of all stages."""
         return [propagation for stage in self._stages for propagation in stage.propagations]
 
     def _kind(self, kept: Sequence[int], index: int) -> tuple:
@@ -148,7 +146,6 @@ class BackwardLayer:
 
     @staticmethod
     def _prepare_first(parts: Sequence[Part]) -> None:
-        """Prepare the first cells of the first of some parts, if there are any."""
         for stage, step, tiles in parts[:1]:
             stage.prepare(next(stage.groups(step, tiles)))
 
@@ -182,10 +179,8 @@ class BackwardStage:
 
     Members
     -------
-    propagations, biases : lists of Propagation, of BiasGradients
-        One for each product.
-    collects_in_delta : bool
-        The gradients of the operands are collected in the scratch memory of δ.
+    propagations, biases : lists of Propagation, of BiasGradients    one for each product
+    collects_in_delta : bool    the gradients of the operands are collected in the scratch memory of δ
     """
 
     def __init__(
@@ -287,7 +282,6 @@ class BackwardStage:
         self._run(cells, stage.rebuild + stage.local)
 
     def _load_vectors(self, name: str, cells: Cells, place: Place) -> None:
-        """Load an output into vectors that may lie among others."""
         values = self._vectors.operand(name, cells.size)
         self._emitter.load(values, place, Traffic.ACTIVATIONS, cells.group.count, cells.size)
 

@@ -213,7 +213,6 @@ class ForwardStage:
         return self._layer.sums.part(0, job.batch_tile, job.gates * job.group.first)
 
     def _compute(self, job: Job, sums: Elsewhere) -> None:
-        """Compute state and output from the sums."""
         cell, stage = self._cell, self._stage
         update, output = split_after(stage.forward, {cell.state})
         self._run(job, update, sums)
@@ -304,7 +303,6 @@ class ForwardLayer:
 
     @property
     def _inputs(self) -> InputSender | None:
-        """What sends the changes of x."""
         return self._stages[0].inputs
 
     def emit_parts(self, steps: range, *, products: bool, streams: bool) -> None:

@@ -93,7 +93,6 @@ class GradientLayer:
         return places
 
     def _bring(self, group: Span, part: Part) -> Operand:
-        """Load one part, into the half of the weight memory whose turn it is."""
         to = Operand(Memory.WEIGHTS, self._weight_depth // 2 * (self._fill % 2))
         self._fill += 1
         self._load(group, part, to)
@@ -138,7 +137,6 @@ class GradientLayer:
         tree_total(terms(), batch.slices, add)
 
     def _sum(self, tiles: range, group: Span, block: int, rows: range, brought: dict[Part, Operand] | None) -> Operand:
-        """Sum the gradients of a range of rows over all steps and the batch tiles of a slice."""
         kept = self._kept
         queue = Operand(Memory.QUEUE, self._half * (self._turn % 2))
         self._turn += 1
@@ -164,7 +162,6 @@ class GradientLayer:
         self, part: Part, weights: Operand, group: Span, block: int, rows: range, queue: Operand, *, start: bool,
         finish: bool,
     ) -> None:  # fmt: skip
-        """Add the products of a step and batch tile to the sums of a range of rows."""
         layer, size = self._layer, self._network.batch.size_of(part[1])
         self._emitter.cast(
             layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
@@ -184,7 +181,6 @@ class GradientLayer:
             self._add_norms(group.count, first, min(most, rows - first))
 
     def _add_norms(self, columns: int, first: int, rows: int) -> None:
-        """Add the squares of some rows, one row after the other, to the norms of their columns."""
         emitter, total, squares = self._emitter, self._totals[0].at(first * columns), self._squares
         emitter.vector(VectorOp.MULTIPLY, squares, total, total, inner=rows * columns)
         norms, squares = self._norms.at(0, outer=0), squares.at(0, outer=columns)
@@ -194,10 +190,7 @@ class GradientLayer:
 class BiasGradients:
     """Emits db of a product: each slice of the batch has its own; after the first step they are added as a tree.
 
-    Parameters
-    ----------
-    steps : int
-        Of the iteration.
+    `steps`: of the iteration.
     """
 
     def __init__(self, emitter: Emitter, scratch: Scratch, layer: LayerArrays, steps: int):
@@ -230,7 +223,6 @@ class BiasGradients:
         self._emitter.vector(VectorOp.ADD, bias, bias, each, outer=size, inner=gates * group.count, serial=True)
 
     def _total(self, left: Operand, right: Operand) -> Operand:
-        """Add to the db of some slices that of those that follow."""
         self._emitter.vector(VectorOp.ADD, left, left, right, inner=self._size)
         return left
 

@@ -39,12 +39,9 @@ class Masking:
 
     Members
     -------
-    masks, dh_sum : Sequence
-        The masks of all steps, and dy + dh of a step.
-    mask : Operand
-        0 for each sequence that has ended.
-    merged : Operand
-        A tile of dh.
+    masks, dh_sum : Sequence    the masks of all steps, and dy + dh of a step
+    mask : Operand              0 for each sequence that has ended
+    merged : Operand            a tile of dh
     passed : tuple of Operand
         Tiles of dh as they reached the step. They are loaded before their sums are there. With several places, such a
         load waits for no other tile's sums, and the weights behind it in the load queue do not either. δ has no use for
@@ -68,10 +65,8 @@ class Collecting:
 
     Members
     -------
-    vectors : tuple of Operand
-        Its scratch vectors.
-    most : int
-        Tiles that it works on at a time at most.
+    vectors : tuple of Operand    its scratch vectors
+    most : int                    tiles that it works on at a time at most
     """
 
     collector: Collector
@@ -93,23 +88,16 @@ class Propagation:
 
     Parameters
     ----------
-    config : Config
-        The whole machine.
-    row_map : RowMap or None
-        Which rows of weights the present δ needs, if that is known.
-    whole_beats : int
-        Beats of weights that are brought before the map is known.
-    masking : Masking or None
-        Where sequences may have ended; the stage has brought the mask.
-    of_x, of_operand : Collecting or None
-        Where only changes of the operands are sent.
-    delays : bool
-        Storing sums takes no vector that the next δ is made in, and no other stage waits for them.
+    config : Config              the whole machine
+    row_map : RowMap or None     which rows of weights the present δ needs, if that is known
+    whole_beats : int            beats of weights that are brought before the map is known
+    masking : Masking or None    where sequences may have ended; the stage has brought the mask
+    of_x, of_operand : Collecting or None    where only changes of the operands are sent
+    delays : bool    storing sums takes no vector that the next δ is made in, and no other stage waits for them
 
     Members
     -------
-    most_tiles, steps : int
-        Batch tiles that share loads of weights at most; and steps, for the inputs' columns.
+    most_tiles, steps : int    batch tiles that share loads of weights at most; and steps, for the inputs' columns
     """
 
     def __init__(
@@ -174,10 +162,8 @@ class Propagation:
 
         Parameters
         ----------
-        steps : sequence of int
-            All steps, in the order in which they are worked on.
-        index : int
-            Which of them the units' columns have just been summed of.
+        steps : sequence of int    all steps, in the order in which they are worked on
+        index : int                which of them the units' columns have just been summed of
 
         Returns
         -------
@@ -200,7 +186,6 @@ class Propagation:
             emit_all(*self._pieces(self._block(steps, number), pieces))
 
     def _block(self, steps: Several[int], number: int) -> list[Part]:
-        """Give the parts of some steps that share loads."""
         shared = steps[number * self.steps : (number + 1) * self.steps]
         return [(step, tile) for step in shared for tile in range(self._batch.count)]
 
@@ -261,7 +246,6 @@ class Propagation:
         return [partial(products, run) for run in runs], store, room
 
     def _cast(self, part: Part, run: Run, group: Span, size: int, first_sum: int, start: bool, finish: bool) -> None:
-        """Broadcast a run of a part's δ."""
         layer = self._layer
         self._emitter.cast(
             layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
@@ -294,7 +278,6 @@ class Propagation:
             self._emitter.store(sums, place, Traffic.ACTIVATIONS, tiles.count, size)
 
     def _keep_dx(self, dx: Sequence, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int) -> None:
-        """Store the gradient of some tiles of x: the sums, or what has been collected of them."""
         emitter = self._emitter
         if not self._of_x:
             place = dx.part(step, batch_tile, tiles.first)

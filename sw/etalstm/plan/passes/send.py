@@ -43,12 +43,9 @@ class Sender:
 
     Parameters
     ----------
-    operand : SentOperand
-        Of the layer.
-    vectors : sequence of ``SENDING_ARRAYS`` Operand
-        Scratch memory, [tile][b].
-    maps : bool
-        Tell which rows of weights the changes need.
+    operand : SentOperand    of the layer
+    vectors : sequence of ``SENDING_ARRAYS`` Operand    scratch memory, [tile][b]
+    maps : bool              tell which rows of weights the changes need
     """
 
     def __init__(
@@ -116,7 +113,6 @@ class Sender:
         self._load(value, self._value(step, part), part)
 
     def _streams(self, step: int, part: Tiles) -> Iterator[tuple[int, Place]]:
-        """Give the number of each tile of a part, and where the index of its stream lies."""
         for number in range(part.tiles.count):
             yield number, self._operand.changes(step, part.batch_tile, part.tiles.first + number)
 
@@ -138,18 +134,12 @@ class InputSender:
 
     Parameters
     ----------
-    operand : SentOperand
-        Its x.
-    vectors : sequence of ``SENDING_ARRAYS`` Operand
-        Scratch memory for some tiles, [tile][b].
-    value : Operand
-        Likewise, for x.
-    mask : Operand
-        Scratch memory for a mask.
-    most : int
-        Tiles that the scratch memory holds.
-    maps : bool
-        Tell which rows of weights the changes need.
+    operand : SentOperand    its x
+    vectors : sequence of ``SENDING_ARRAYS`` Operand    scratch memory for some tiles, [tile][b]
+    value : Operand          likewise, for x
+    mask : Operand           scratch memory for a mask
+    most : int               tiles that the scratch memory holds
+    maps : bool              tell which rows of weights the changes need
     """
 
     def __init__(
@@ -196,10 +186,8 @@ class Collector:
 
     Parameters
     ----------
-    operand : SentOperand
-        Of the layer.
-    skipped : set of int
-        Steps of which no gradient passes.
+    operand : SentOperand    of the layer
+    skipped : set of int     steps of which no gradient passes
     """
 
     def __init__(self, emitter: Emitter, network: NetworkMap, layer: LayerArrays, operand: SentOperand, skipped: Steps):
@@ -213,17 +201,11 @@ class Collector:
 
         Parameters
         ----------
-        size : int
-            Sequences of the batch tile.
-        sums : Operand
-            Wᵀδ of the step, tiles in the outer loop.
-        vectors : sequence of ``COLLECTING`` Operand
-            Scratch memory, [tile][b].
+        size : int        sequences of the batch tile
+        sums : Operand    Wᵀδ of the step, tiles in the outer loop
+        vectors : sequence of ``COLLECTING`` Operand    scratch memory, [tile][b]
 
-        Returns
-        -------
-        Operand
-            Those of `vectors` that have the gradient; the third of them is free.
+        Returns those of `vectors` that have the gradient; the third of them is free.
         """
         emitter, operand, count = self._emitter, self._operand, tiles.count * size
         collected, sent, before, gradient = (array.at(0, outer=size) for array in vectors)

@@ -35,14 +35,10 @@ class Sums:
 
     Members
     -------
-    number : int
-        Of the group.
-    size : int
-        Sequences.
-    gates : int
-        Rows of each unit.
-    queue : Operand
-        Where the sums start in the queue: they alternate its halves.
+    number : int       of the group
+    size : int         sequences
+    gates : int        rows of each unit
+    queue : Operand    where the sums start in the queue: they alternate its halves
     """
 
     number: int
@@ -69,20 +65,13 @@ class Terms:
 
     Members
     -------
-    place : Place
-        The array, or with `compressed` the index of its first tile's stream.
-    share : Share
-        How its elements are divided.
-    matrix : Matrix
-        Its weights.
-    row : int
-        Row of the matrix's array that belongs to the first element.
-    narrow : bool
-        A vector of the weights holds two tiles.
-    start, finish : bool
-        The terms begin the sums, and end them.
-    needed : RowMap or None
-        The rows of weights that the array needs, if that is known.
+    place : Place              the array, or with `compressed` the index of its first tile's stream
+    share : Share              how its elements are divided
+    matrix : Matrix            its weights
+    row : int                  row of the matrix's array that belongs to the first element
+    narrow : bool              a vector of the weights holds two tiles
+    start, finish : bool       the terms begin the sums, and end them
+    needed : RowMap or None    the rows of weights that the array needs, if that is known
     """
 
     place: Place
@@ -116,19 +105,14 @@ class TokenSums:
 
     Parameters
     ----------
-    config : Config
-        The machine with the share of the lane memories that the stage has.
-    rows : Matrix
-        The stage's weights: the rows of x.
-    first_weight : int
-        Where the stage's weight memory begins.
-    bias : function
-        From sums to the biases that they start from.
+    config : Config       the machine with the share of the lane memories that the stage has
+    rows : Matrix         the stage's weights: the rows of x
+    first_weight : int    where the stage's weight memory begins
+    bias : function       from sums to the biases that they start from
 
     Members
     -------
-    matrix : Matrix
-        The sums, as the rows of weights that the steps take for x.
+    matrix : Matrix    the sums, as the rows of weights that the steps take for x
     """
 
     def __init__(
@@ -146,7 +130,6 @@ class TokenSums:
         loop_through(self._emitter.loop, range(tiles.count), tiles.size_of, lambda tile: self._tile(weights, tile))
 
     def _tile(self, weights: WeightStore, tile: int) -> None:
-        """Append the sums of some tokens, group by group of units."""
         tokens, tiling, groups = self._tokens, self._tiling, self._tiling.unit_groups
         for number, group in enumerate(groups):
             half = (tile * len(groups) + number) % 2
@@ -173,15 +156,10 @@ class ProductSums:
 
     Parameters
     ----------
-    shares : bool
-        The sums of the distinct tokens stand for x, where the layer has such arrays.
-    skips : bool
-        Weights that are loaded again at each step are loaded row by row, where only changes are broadcast.
+    shares : bool    the sums of the distinct tokens stand for x, where the layer has such arrays
+    skips : bool    weights that are loaded again at each step are loaded row by row, where only changes are broadcast
 
-    Members
-    -------
-    has_maps : bool
-        Rows are loaded as the maps of the changes say.
+    `has_maps`: rows are loaded as the maps of the changes say.
     """
 
     def __init__(

@@ -35,12 +35,9 @@ class Square:
 
     Members
     -------
-    owner : int
-        The channel, in its group, that owns the units.
-    first, units : int
-        Of the owner's units, and how many.
-    rows : range
-        Of the matrix.
+    owner : int           the channel, in its group, that owns the units
+    first, units : int    of the owner's units, and how many
+    rows : range          of the matrix
     """
 
     owner: int
@@ -60,15 +57,11 @@ class Refresh:
 
     Parameters
     ----------
-    columns : Columns
-        The column group whose columns are written.
+    columns : Columns       the column group whose columns are written
     room : int, optional
         Vectors of the scratch memory that a square may take. Without room for more, squares are the smallest ones.
 
-    Members
-    -------
-    most_vectors : int
-        Of the largest square.
+    `most_vectors`: of the largest square.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, columns: Columns, room: int = 0):
@@ -112,7 +105,6 @@ class Refresh:
         self._emitter.store(packed, Place(self._layer.columns, vector, (vector,)), Traffic.WEIGHTS, 1, rows * of_row)
 
     def _pack_rows(self, weights: Operand, packed: Operand, square: Square) -> None:
-        """Pack pairs of neighbouring rows, which are of one unit."""
         pairs, count = len(square.rows) // 2, self._columns.count
         low, high = (weights.at(half * count, outer=2 * count) for half in range(2))
         self._emitter.vector(VectorOp.PACK, packed.at(0, outer=count), low, high, outer=pairs, inner=count)
@@ -172,10 +164,7 @@ LEARNING_RATE = Parameter(contract.PARAMETER_LEARNING_RATE)
 class Steps:
     """Emits updates of some vectors at a time. Two sets of buffers alternate where the scratch memory holds them.
 
-    Parameters
-    ----------
-    most : int
-        Vectors at a time.
+    `most`: vectors at a time.
     """
 
     def __init__(self, config: Config, emitter: Emitter, most: int):
@@ -192,10 +181,8 @@ class Steps:
 
         Parameters
         ----------
-        updated : Place, optional
-            Where the weights go; by default they replace the old ones.
-        group_stride : int
-            See :meth:`etalstm.plan.program.emit.Emitter.load`; of the old weights.
+        updated : Place, optional    where the weights go; by default they replace the old ones
+        group_stride : int           see :meth:`etalstm.plan.program.emit.Emitter.load`; of the old weights
         """
         emitter, (weights, gradient, velocity) = self._emitter, places
         w, g, v, product = self._sets[self._turn % len(self._sets)]
@@ -258,10 +245,7 @@ _NARROW_BUFFERS = 3  # of each set: updated weights, and what is packed of them 
 class SharedUpdate:
     """Emits the update of all layers by several groups.
 
-    Parameters
-    ----------
-    layers : list of LayerArrays
-        All stages of all layers.
+    `layers`: all stages of all layers.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layers: list[LayerArrays]):
@@ -294,10 +278,7 @@ def _updated(layer: LayerArrays, columns: Columns, turn: int) -> Place:
 class _ColumnGroup:
     """Emits both halves of the update of a layer's column group.
 
-    Parameters
-    ----------
-    updated : Place
-        Where the groups find its updated weights.
+    `updated`: where the groups find its updated weights.
     """
 
     def __init__(

@@ -24,10 +24,7 @@ _CONSTANTS = {"0": ZERO, "-0": MINUS_ZERO, "1": ONE}
 class Vectors:
     """The vectors of one phase: an array of n vectors lies as [tile][n][b], for any number of tiles and sequences.
 
-    Parameters
-    ----------
-    most : int
-        Tiles of units, times sequences, that are worked on at a time.
+    `most`: tiles of units, times sequences, that are worked on at a time.
     """
 
     def __init__(self, emitter: Emitter, scratch: Scratch, most: int):
@@ -88,10 +85,7 @@ NO_STEPS: Steps = frozenset()
 class Streams:
     """The compressed streams of a layer's cells: one for each step, batch tile, group of units and kind of P.
 
-    Parameters
-    ----------
-    layer : LayerArrays
-        Of a layer whose storage is compressed.
+    `layer`: of a layer whose storage is compressed.
     """
 
     def __init__(self, emitter: Emitter, network: NetworkMap, layer: LayerArrays):

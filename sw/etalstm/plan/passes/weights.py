@@ -23,10 +23,8 @@ class Run:
 
     Members
     -------
-    first_block, blocks : int
-        In the order (channel, tile).
-    first_row, rows : int
-        Rows of the weights' array: one for each element of the blocks.
+    first_block, blocks : int    in the order (channel, tile)
+    first_row, rows : int        rows of the weights' array: one for each element of the blocks
     """
 
     first_block: int
@@ -61,12 +59,9 @@ class Matrix:
 
     Members
     -------
-    groups : tuple of int
-        Vectors of a row of each group.
-    height : int
-        Rows of every group in the array.
-    rows : range
-        Those that are read.
+    groups : tuple of int    vectors of a row of each group
+    height : int             rows of every group in the array
+    rows : range             those that are read
     """
 
     array: Array
@@ -106,10 +101,8 @@ def staying(config: Config, sizes: Sequence[int], row_vectors: int) -> list[bool
 
     Parameters
     ----------
-    sizes : sequence of int
-        Vectors of each matrix.
-    row_vectors : int
-        Vectors of a row of a group at most.
+    sizes : sequence of int    vectors of each matrix
+    row_vectors : int          vectors of a row of a group at most
     """
     if sum(sizes) <= config.weight_depth:
         return [True] * len(sizes)
@@ -125,10 +118,8 @@ class WeightStore:
 
     Parameters
     ----------
-    matrices : sequence of Matrix
-        See :func:`staying`.
-    first : int
-        Where the weight memory that the store has begins; it has `config.weight_depth` vectors.
+    matrices : sequence of Matrix    see :func:`staying`
+    first : int    where the weight memory that the store has begins; it has `config.weight_depth` vectors
     """
 
     def __init__(self, config: Config, emitter: Emitter, matrices: Sequence[Matrix], first: int = 0):
@@ -154,8 +145,7 @@ class WeightStore:
 
         Parameters
         ----------
-        row_offset : int
-            Rows of the group that come before the broadcast array's first.
+        row_offset : int             rows of the group that come before the broadcast array's first
         needed : RowMap, optional
             If weights are brought again for each use, the rows that this one needs, of the broadcast array.
         whole_beats : int
@@ -201,10 +191,7 @@ def needed_scale(threshold: float) -> np.float32:
     rounding error below the threshold may stay. With a threshold above 1 every element above 1 may stay. Their rows
     are loaded in vain.
 
-    Parameters
-    ----------
-    threshold : float
-        Elements of δ, or changes, whose size is below are dropped; 0: none.
+    `threshold`: elements of δ, or changes, whose size is below are dropped; 0: none.
     """
     if threshold <= _LEAST:
         return np.float32(1)
@@ -229,10 +216,7 @@ def reduce_needed(emitter: Emitter, values: Operand, tiles: int, size: int) -> N
 class NeededRows:
     """Emits the making of a stage's row map, whose layer has one.
 
-    Parameters
-    ----------
-    most : int
-        Tiles of units that are worked on at a time.
+    `most`: tiles of units that are worked on at a time.
     """
 
     def __init__(self, emitter: Emitter, scratch: Scratch, row_map: RowMap, most: int):
@@ -244,16 +228,11 @@ class NeededRows:
 
         Parameters
         ----------
-        delta : Operand
-            δ of the group, [tile][gate][b].
-        kept : Operand
-            Vectors that are overwritten by as many elements, which are 0 where δ is dropped.
-        group : Span
-            Tiles of units.
-        size : int
-            Sequences.
-        anew : bool
-            Forget what the map says; else its rows are still needed.
+        delta : Operand    δ of the group, [tile][gate][b]
+        kept : Operand     vectors that are overwritten by as many elements, which are 0 where δ is dropped
+        group : Span       tiles of units
+        size : int         sequences
+        anew : bool        forget what the map says; else its rows are still needed
         """
         emitter, rows = self._emitter, NEEDED_ARRAYS * group.count
         emitter.vector(VectorOp.MULTIPLY, kept, Parameter(PARAMETER_NEEDED_SCALE), delta, inner=rows * size)

@@ -201,7 +201,6 @@ class Emitter:
         return (place.array.first + place.vector) * self._config.vector_beats
 
     def _touched(self, operand: Operand, outer: int, inner: int) -> VectorSet:
-        """Give the vectors that an operand's loops run through."""
         key = operand, outer, inner
         if key not in self._known:
             last = operand.address + (outer - 1) * operand.outer + (inner - 1) * operand.inner

@@ -28,17 +28,13 @@ class Instruction:
 
     Members
     -------
-    waits : tuple of int
-        By engine, how far back the instruction is that must be completed; 0: no wait.
-    address : int
-        In the first turns.
-    fields : dict
-        All others.
+    waits : tuple of int     by engine, how far back the instruction is that must be completed; 0: no wait
+    address : int            in the first turns
+    fields : dict            all others
     touched : tuple
         The vectors of lane memories and the arrays that it reads, then those that it writes. Turns that repeat touch
         the same: what one waits for holds for all.
-    strides : list of int
-        What each turn of the loops around it adds to the address, the innermost first.
+    strides : list of int    what each turn of the loops around it adds to the address, the innermost first
     """
 
     opcode: Opcode
@@ -67,8 +63,7 @@ class Turn:
 
     Members
     -------
-    block : Block
-        Its instructions and loops, folded.
+    block : Block      its instructions and loops, folded
     outline : Block
         What its emitter said, however it was folded: a loop is its number of turns, its first and its last one.
     """
@@ -89,10 +84,7 @@ def instructions(block: Block) -> Iterator[Instruction]:
 def distances(one: Block, other: Block, *, waits: bool) -> list[int] | None:
     """Compare two blocks, with their waits or without.
 
-    Returns
-    -------
-    list of int
-        How far apart the addresses of their instructions are; None if they differ in anything else.
+    Returns how far apart the addresses of their instructions are; None if they differ in anything else.
     """
     if len(one) != len(other):
         return None
@@ -122,10 +114,8 @@ class Steady:
 
     Members
     -------
-    first : int
-        The turn from which on they do.
-    period : int
-        Turns after which they do.
+    first : int                       the turn from which on they do
+    period : int                      turns after which they do
     strides : list of lists of int
         For each turn of the first period, what a period adds to the addresses of its block.
     """
@@ -217,14 +207,10 @@ def loop_through(
 
     Parameters
     ----------
-    loop : function
-        Appends a loop: :meth:`etalstm.plan.program.program.Program.loop`.
-    kind : function
-        From a step to what may make it differ from others.
-    emit : function
-        Emits a step.
-    period : int
-        Steps of one kind repeat after a multiple of so many.
+    loop : function    appends a loop: :meth:`etalstm.plan.program.program.Program.loop`
+    kind : function    from a step to what may make it differ from others
+    emit : function    emits a step
+    period : int       steps of one kind repeat after a multiple of so many
     """
     runs = alike(steps, kind)
     shapes = [(kind(run[0]), len(run)) for run in runs]
@@ -329,7 +315,6 @@ def _loop(loop: Repeat, depth: int, registers: dict[tuple[int, ...], int]) -> tu
 
 
 def _advance(amounts: Counter[int]) -> list[int]:
-    """Give the ADVANCEs that add amounts to registers."""
     moved = sorted((register, amount) for register, amount in amounts.items() if amount)
     words = []
     for first in range(0, len(moved), contract.ADVANCES):

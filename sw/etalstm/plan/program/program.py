@@ -35,19 +35,15 @@ class Program:
 
     Parameters
     ----------
-    density : float
-        Share of elements that compressed streams are taken to keep, where bytes are counted.
-    groups : int
-        Groups of channels that execute it.
+    density : float    share of elements that compressed streams are taken to keep, where bytes are counted
+    groups : int       groups of channels that execute it
 
     Members
     -------
     words : list of int, one 256-bit instruction each
-    volume : Volume
-        Bytes that the instructions move.
+    volume : Volume       bytes that the instructions move
     ends : dict from a log to the place where the index of the last stream in it goes
-    vectors : function
-        From a lane memory, and an integer with a bit for each of some of its vectors, to a resource.
+    vectors : function    from a lane memory, and an integer with a bit for each of some of its vectors, to a resource
     """
 
     def __init__(self, config: Config, density: float = 1.0, groups: int = 1):
@@ -66,7 +62,7 @@ class Program:
         Parameters
         ----------
         reads, writes : resources
-            VectorSet of lane memories, as the member `vectors` gives them, and parts of arrays; or any other names.
+            vectorSet of lane memories, as the member `vectors` gives them, and parts of arrays; or any other names.
         fields : values of the instruction's fields; the header is filled in here
 
         Raises ``PlanError`` if a field does not fit.
@@ -89,10 +85,8 @@ class Program:
 
         Parameters
         ----------
-        emit_turn : function
-            From a turn's number; appends its instructions.
-        period : int
-            Turns repeat after a multiple of so many.
+        emit_turn : function    from a turn's number; appends its instructions
+        period : int            turns repeat after a multiple of so many
 
         Raises ``FoldError`` if turns do not repeat.
         """

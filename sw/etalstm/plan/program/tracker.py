@@ -108,10 +108,7 @@ class Tracker:
     interlock, VECTOR reading what VECTOR wrote, and where a STORE waits for those of every channel. And nothing waits
     for what an earlier instruction of its engine has waited for.
 
-    Members
-    -------
-    dispatched : list of int
-        Instructions of each engine so far, all turns of all loops counted.
+    `dispatched`: instructions of each engine so far, all turns of all loops counted.
     """
 
     def __init__(self) -> None:
@@ -136,10 +133,8 @@ class Tracker:
     ) -> tuple[int, ...]:
         """Take in an instruction; with `everyone` its wait_store is about every channel's STOREs.
 
-        Returns
-        -------
-        tuple of int
-            By engine, how many instructions back the one is that it has to wait for, `most` at most; 0: none.
+        Returns by engine, how many instructions back the one is that it has to wait for, `most` at most; 0:
+        none.
         """
         engine = ENGINE_OF[opcode]
         needs = self._needs(engine, reads, writes, everyone)
@@ -237,10 +232,8 @@ class Tracker:
         ----------
         before, after : dict
             What they had waited for before and after these instructions, as :meth:`waited` gave it.
-        by : list of int
-            Number of these instructions, by engine.
-        times : int
-            How often they are repeated.
+        by : list of int        number of these instructions, by engine
+        times : int             how often they are repeated
         """
         for waiter, counts in after.items():
             earlier = before[waiter]
@@ -251,7 +244,6 @@ class Tracker:
 
 
 def _raise(needs: Counts, floor: Counts) -> None:
-    """Raise needs to those of a floor."""
     for engine, count in enumerate(floor):
         if count > needs[engine]:
             needs[engine] = count

@@ -16,16 +16,12 @@ class Volume:
     Compressed streams count as if they kept a share `density` of their elements. LOAD_ROWS counts as if every row were
     needed. The machine reads as many at most.
 
-    Parameters
-    ----------
-    groups : int
-        Groups of channels: each has a broadcaster that reads.
+    `groups`: groups of channels: each has a broadcaster that reads.
 
     Members
     -------
     read_bytes, write_bytes : dict from Traffic to bytes
-    spareable_bytes : int
-        Bytes of weights among them whose rows may turn out not to be needed.
+    spareable_bytes : int    bytes of weights among them whose rows may turn out not to be needed
     """
 
     def __init__(self, config: Config, density: float, groups: int = 1):

@@ -17,14 +17,10 @@ class Step(NamedTuple):
 
     Members
     -------
-    number : int
-        Its place in the program.
-    fields : dict
-        As they are written, waits too; for all executions the same object.
-    address : int
-        The effective address, if it has one.
-    waits : tuple of int
-        How many instructions LOAD, MAC, VECTOR and STORE must have completed; 0: any.
+    number : int            its place in the program
+    fields : dict           as they are written, waits too; for all executions the same object
+    address : int           the effective address, if it has one
+    waits : tuple of int    how many instructions LOAD, MAC, VECTOR and STORE must have completed; 0: any
     """
 
     number: int
@@ -113,10 +109,7 @@ Instruction = tuple[int, Opcode | None, dict[str, int]]  # number, opcode, field
 class Loop:
     """A loop of a program, or the whole program.
 
-    Members
-    -------
-    body : list
-        Instructions (number, opcode, fields), and loops.
+    `body`: instructions (number, opcode, fields), and loops.
     """
 
     turns: int
@@ -207,8 +200,7 @@ class _Streams:
 
     Members
     -------
-    before, total : int
-        Vectors, before compression, since the log began.
+    before, total : int    vectors, before compression, since the log began
     """
 
     def __init__(self, number: int, turns: tuple[int, ...]):
