@@ -25,14 +25,7 @@ PLAIN: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Contender:
-    """An architecture in one case.
-
-    Members
-    -------
-    text : str
-        As a user writes it: ``ARCHITECTURE``, or ``ARCHITECTURE+CASE``.
-    architecture, case : str
-    """
+    """An architecture in one case; `text` is as a user writes it: ``ARCHITECTURE``, or ``ARCHITECTURE+CASE``."""
 
     text: str
     architecture: str
@@ -46,10 +39,7 @@ class Contender:
     def settings(self, chosen: Settings) -> Settings:
         """Give the settings of η-LSTM with all savings off but those of the case.
 
-        Raises
-        ------
-        ValueError
-            If the settings of η-LSTM lack what the case has, or the architecture has no such storage.
+        ``ValueError`` if the settings lack what the case has, or the architecture has no such storage.
         """
         taken: dict[str, Any] = {}
         if self.case in (MS1, COMBINE):
@@ -66,10 +56,8 @@ class Contender:
 def read_contenders(text: str) -> list[Contender]:
     """Read contenders with commas between; ``cases`` stands for eight of them.
 
-    Raises
-    ------
-    ValueError
-        If there is no such architecture or case. The swinging PEs must have a case: without, they are η-LSTM itself.
+    ``ValueError`` if there is no such architecture or case. The swinging PEs must have a case: without, they are η-LSTM
+    itself.
     """
     found = []
     for part in text.split(","):

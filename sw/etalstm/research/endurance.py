@@ -38,14 +38,7 @@ class Trouble(StrEnum):
 
 
 class Run:
-    """A run in a process of its own.
-
-    Parameters
-    ----------
-    folder : RunFolder
-    options : list of str
-        Of ``eta-lstm train``.
-    """
+    """A run in a process of its own, with options of ``eta-lstm train``."""
 
     def __init__(self, folder: RunFolder, options: list[str]):
         self._folder = folder
@@ -69,10 +62,7 @@ class Run:
     def meet(self, trouble: Trouble) -> bool:
         """Have a trouble happen, and wait for the run's end; tell whether the run was still going on.
 
-        Raises
-        ------
-        RunError
-            If the run, not killed, does not end with an error that names one of its files.
+        :class:`RunError` if the run, not killed, does not end with an error that names one of its files.
         """
         if trouble is Trouble.KILLED:
             self.kill()
@@ -86,13 +76,7 @@ class Run:
         self._process.communicate()
 
     def end(self) -> None:
-        """Wait for its end.
-
-        Raises
-        ------
-        RunError
-            If it fails; the message is its own.
-        """
+        """Wait for its end; :class:`RunError` with its own message if it fails."""
         _, said = self._process.communicate()
         if self._process.returncode:
             raise RunError(f"{self._folder.path}: the run has failed: {said.strip()}")
@@ -185,12 +169,8 @@ def endure(
         run has logged each iteration once; memory of the process that was left alone, in bytes, after :data:`SETTLED`
         of the iterations and near the end: ``settled_bytes``, ``last_bytes``.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    RunError
-        If a run fails that should not, or one that should does not, or without the name of a file.
+    ``ValueError`` if a number is out of range. :class:`RunError` if a run fails that should not, or one that should
+    does not, or without the name of a file.
     """
     check_size("iterations", iterations)
     if troubles < 0 or seed < 0:

@@ -33,18 +33,8 @@ LONGEST_S = 10.0  # to wait for another process that writes
 
 @dataclass(frozen=True)
 class Machine:
-    """What timings depend on, besides the sizes of what is timed.
-
-    Members
-    -------
-    processor : str
-        Its model.
-    processors : int
-        Those that this process may use.
-    torch : str
-        Version of PyTorch.
-    threads : int
-        Of PyTorch.
+    """What timings depend on, besides the sizes of what is timed: the processor's model, how many of them this process
+    may use, PyTorch's version, and its threads.
     """
 
     processor: str
@@ -127,15 +117,7 @@ _FORCED: ContextVar[str | None] = ContextVar("forced", default=None)
 
 @dataclass(frozen=True)
 class Shape:
-    """What the faster layout of a product depends on, besides the machine.
-
-    Members
-    -------
-    outputs, inputs, batch : int
-        N, K, B.
-    dtype : torch.dtype
-    device : torch.device
-    """
+    """What the faster layout of a product depends on, besides the machine: N outputs, K inputs, B, type and device."""
 
     outputs: int
     inputs: int
@@ -154,16 +136,8 @@ _KNOWN: dict[tuple[Shape, int], str] = {}  # what this process has chosen, by sh
 def chosen_layout(shape: Shape, work: Callable[[str], Callable[[], object]]) -> str:
     """Give the layout of a product: the forced one, else the one that was faster on this machine.
 
-    Parameters
-    ----------
-    shape : Shape
-    work : callable
-        Makes, for a layout, the call that is timed. It is called only for a shape that was never timed here.
-
-    Raises
-    ------
-    ValueError
-        If the environment names a layout that there is not.
+    `work` makes, for a layout, the call that is timed. It is called only for a shape that was never timed here.
+    ``ValueError`` if the environment names a layout that there is not.
     """
     if layout := _FORCED.get():
         return layout

@@ -20,29 +20,15 @@ from etalstm_hw.contract import distance
 
 
 def hysteresis_points(latencies: Mapping[int, float | None], tolerance: float = 0.0) -> tuple[int, ...]:
-    """Give the sizes that are faster than every larger size.
+    """Give the sizes that are faster than every larger size, ascending.
 
     A size is a hysteresis point if the latency of each larger size is above ``(1 + tolerance)`` times its own. Any
     other size never pays: some larger network is as fast, or slower by `tolerance` at most. The largest size of a sweep
     is a point, because nothing larger was looked at. With tolerance 0 this is the definition of Yin et al.: within a
     bin smaller sizes are not faster than the point.
 
-    Parameters
-    ----------
-    latencies : mapping
-        From a size to its latency, in any unit; None where a machine cannot hold the size, which is no point.
-    tolerance : float
-        At least 0.
-
-    Returns
-    -------
-    tuple of int
-        In ascending order.
-
-    Raises
-    ------
-    ValueError
-        If the tolerance is below 0 or no number.
+    Latencies are in any unit; None where a machine cannot hold the size, which is no point. ``ValueError`` if the
+    tolerance is below 0 or no number.
     """
     check_tolerance(tolerance)
     points, fastest = [], float("inf")
@@ -151,12 +137,8 @@ class Profile(BaseModel):
 
 
 def load(path: Path) -> Profile:
-    """Read a profile.
-
-    Raises
-    ------
-    RunError
-        If the file is missing, or not what :meth:`Profile.save` writes; the message names file and field.
+    """Read a profile; :class:`RunError`, naming file and field, if it is missing or not what :meth:`Profile.save`
+    writes.
     """
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
@@ -192,10 +174,7 @@ def model_digest() -> str:
 def sizes_between(first: int, last: int, step: int) -> list[int]:
     """Give the sizes of a sweep, both bounds included.
 
-    Raises
-    ------
-    ValueError
-        If a bound or the step is below 1, or there is no size between the bounds.
+    ``ValueError`` if a bound or the step is below 1, or there is no size between the bounds.
     """
     for name, value in (("from", first), ("to", last), ("step", step)):
         if value < 1:
@@ -212,16 +191,7 @@ INPUTS = "inputs I"
 def draw_profiles(profiles: Sequence[Profile], path: Path) -> None:
     """Draw a panel for each profile: latency over that of the largest size, with a mark at each hysteresis point.
 
-    Parameters
-    ----------
-    profiles : sequence of Profile
-    path : Path
-        Its ending says the format.
-
-    Raises
-    ------
-    RunError
-        If matplotlib is not installed, or knows no such format.
+    :class:`RunError` if matplotlib is not installed, or does not know the format that the path's ending says.
     """
     size = (4.2 * len(profiles), 3.8)  # inches
     figure, (panels,) = pyplot().subplots(1, len(profiles), figsize=size, squeeze=False, constrained_layout=True)

@@ -13,23 +13,10 @@ from etalstm.network.shape import NetworkShape, check_size
 def seconds_of(
     networks: Sequence[NetworkShape], batch: int, steps: int, runs: int, forward: bool = False
 ) -> list[float]:
-    """Give the median seconds of an iteration of ``torch.nn.LSTM`` for each network.
+    """Give the median seconds of an iteration of ``torch.nn.LSTM`` for each network, or of its forward pass alone.
 
-    Networks take turns, so that whatever else the host does falls on all of them.
-
-    Parameters
-    ----------
-    networks : sequence of NetworkShape
-    batch, steps : int
-    runs : int
-        Turns; three calls count in each.
-    forward : bool
-        The forward pass alone, else a forward and a backward pass.
-
-    Raises
-    ------
-    ValueError
-        If a size is not above 0.
+    Networks take turns, so that whatever else the host does falls on all of them; three calls count in each of the
+    `runs` turns. ``ValueError`` if a size is not above 0.
     """
     for name, value in (("batch", batch), ("steps", steps), ("runs", runs)):
         check_size(name, value)

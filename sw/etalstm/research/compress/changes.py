@@ -44,13 +44,7 @@ class Guides:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a round of pruning tries.
-
-    Members
-    -------
-    counts : tuple of int      elements of each dimension afterwards
-    ratio : float              share that is removed
-    """
+    """What a round of pruning tries: elements of each dimension afterwards, and the share that is removed."""
 
     counts: tuple[int, ...]
     ratio: float
@@ -103,12 +97,7 @@ def _fewer(count: int, ratio: float, guide: Profile | None) -> int:
 def grown_counts(counts: Sequence[int], sizes: Sequence[int], guides: Sequence[Profile | None]) -> tuple[int, ...]:
     """Give the next hysteresis point for each dimension, its count where it is at one.
 
-    Parameters
-    ----------
-    counts, sizes : sequences of int
-        Elements of each dimension now, and those that it has at most.
-    guides : sequence of Profile or None
-        A dimension without one does not grow, nor does one whose next point is above its size.
+    A dimension without a guide does not grow, nor does one whose next point is above its size, the most that it has.
     """
     found = []
     for count, size, guide in zip(counts, sizes, guides, strict=True):
@@ -162,18 +151,7 @@ class Changes:
         return self._learner.model
 
     def make(self, phase: str, position: CompressPosition) -> dict | str:
-        """Make the change of a round.
-
-        Parameters
-        ----------
-        phase : str
-        position : CompressPosition
-
-        Returns
-        -------
-        dict or str
-            What changes in the position; or, if there is nothing to do, why.
-        """
+        """Make the change of a round; give what changes in the position or, if there is nothing to do, why."""
         if phase in (DENSE, GROW_WEIGHTS):
             return self._fresh(phase) if position.round == 0 else "trained"
         if phase == GROW_UNITS:

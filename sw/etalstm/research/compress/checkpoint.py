@@ -126,21 +126,9 @@ def write_network(path: Path, network: Network, sizes: Sizes, task: str) -> None
 def load_network(path: Path | str, engine: str | Device = "golden") -> Network:
     """Load the network that a run of ``eta-lstm research compress`` kept, ``network.safetensors`` in its folder.
 
-    Parameters
-    ----------
-    path : Path
-    engine : str or Device
-        What computes the LSTMs, as in :class:`etalstm.nn.LSTM`; the run's own does not matter.
-
-    Returns
-    -------
-    LanguageModel or SpeechModel
-        In evaluation mode. It can be trained further.
-
-    Raises
-    ------
-    CheckpointError
-        If the file is missing, damaged, or no such network; the message names the file, and what is wrong.
+    The network is in evaluation mode and can be trained further. `engine` computes the LSTMs, as in
+    :class:`etalstm.nn.LSTM`; the run's own does not matter. :class:`CheckpointError`, naming the file and what is
+    wrong, if it is missing, damaged, or no such network.
     """
     path = Path(path)
     found = NetworkFile.read(path)

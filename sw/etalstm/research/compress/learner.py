@@ -46,10 +46,7 @@ class Learner:
     def iterate(self, batch: Any, number: int, rate: float) -> tuple[float, float]:
         """Take a step of Adam; give the loss, and the norm of the gradient.
 
-        Raises
-        ------
-        DivergedError
-            If one of them is not finite; no weight has changed then.
+        :class:`DivergedError` if one of them is not finite; no weight has changed then.
         """
         states = self.states
 
@@ -69,14 +66,7 @@ class Learner:
             return self.model.score(batches)
 
     def gradients(self, batches: Sequence[Any], dimensions: Sequence[Dimension]) -> None:
-        """Leave the mean gradient over batches in the weights, the masked ones included.
-
-        Parameters
-        ----------
-        batches : sequence
-        dimensions : sequence of Dimension
-            Removed elements of these get gradients, too.
-        """
+        """Leave the mean gradient over batches in the weights, the masked ones and those of removed elements, too."""
         self.model.eval()
         self.model.zero_grad()
         states = self.model.no_states()

@@ -77,13 +77,7 @@ class Mask(nn.Module):
         return weights
 
     def set(self, **masks: Tensor) -> None:
-        """Replace ``elements``, ``rows`` or ``columns``.
-
-        Raises
-        ------
-        ValueError
-            If a mask is not bool, or has another shape than the weights.
-        """
+        """Replace ``elements``, ``rows`` or ``columns``; ``ValueError`` unless a mask is bool and of that shape."""
         for name, value in masks.items():
             ours = getattr(self, name)
             if value.shape != ours.shape or value.dtype != torch.bool:
@@ -95,23 +89,11 @@ class Mask(nn.Module):
 
 
 def put_masks(module: nn.Module) -> dict[str, Mask]:
-    """Put masks on every weight and bias of a module and of the modules inside; at first they keep everything.
+    """Put masks on the weights and biases of a module and of the modules inside; at first they keep everything.
 
-    Parameters
-    ----------
-    module : Module
-        ``torch.nn.LSTM`` (so :class:`etalstm.nn.LSTM` too), :class:`etalstm.nn.HLSTM`, ``Linear``, ``Embedding``, or a
-        module that contains some.
-
-    Returns
-    -------
-    dict
-        The masks by the names of their weights. Weights that had a mask before keep it.
-
-    Raises
-    ------
-    ValueError
-        If there is no such module inside.
+    Masks go on ``torch.nn.LSTM`` (so :class:`etalstm.nn.LSTM` too), :class:`etalstm.nn.HLSTM`, ``Linear`` and
+    ``Embedding``; ``ValueError`` if there is none of them inside. Weights that had a mask before keep it. Given are the
+    masks by the names of their weights.
     """
     for one in list(module.modules()):
         if isinstance(one, MASKED):

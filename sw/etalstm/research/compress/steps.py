@@ -18,10 +18,7 @@ from etalstm.research.compress.structure import Dimension, Side, total
 def sparse_seed(masks: Iterable[Mask], density: float, generator: torch.Generator) -> None:
     """Keep a random share of the elements of every matrix; biases are left as they are.
 
-    Raises
-    ------
-    ValueError
-        If the share is not above 0 and at most 1.
+    ``ValueError`` if the share is not above 0 and at most 1.
     """
     check_share("density", density)
     for mask in masks:
@@ -33,26 +30,14 @@ def sparse_seed(masks: Iterable[Mask], density: float, generator: torch.Generato
 
 
 def grow_weights(masks: Iterable[tuple[Mask, nn.Parameter]], ratio: float) -> int:
-    """Wake the masked weights whose gradients are among the largest of their matrix. They begin as zero.
+    """Wake masked weights whose gradients are among the largest of their matrix, and give their number. They begin as
+    zero.
 
     A masked element is woken if its row and column are kept, its gradient is not zero, and the gradient's magnitude is
-    at least that of number ``ratio · R · C`` of all R · C gradients of the matrix, the largest first.
+    at least that of number ``ratio · R · C`` of all R · C gradients of the matrix, the largest first. The gradients are
+    of a pass under :func:`etalstm.research.compress.masks.probing`.
 
-    Parameters
-    ----------
-    masks : iterable of (Mask, Parameter)
-        With gradients of a pass under :func:`etalstm.research.compress.masks.probing`.
-    ratio : float
-
-    Returns
-    -------
-    int
-        Weights that were woken.
-
-    Raises
-    ------
-    ValueError
-        If the ratio is not above 0 and at most 1, or a weight has no gradient.
+    ``ValueError`` if the ratio is not above 0 and at most 1, or a weight has no gradient.
     """
     check_share("growth ratio", ratio)
     grown = 0
@@ -73,17 +58,7 @@ def prune_weights(masks: Iterable[tuple[Mask, Tensor]], ratio: float) -> int:
     """Mask the smallest kept weights of each matrix, and give their number.
 
     Of n kept weights ``ratio · n`` go, rounded down: those with the smallest magnitudes. Of equal ones the first go.
-
-    Parameters
-    ----------
-    masks : iterable of (Mask, Tensor)
-        Masks with the weights that they stand for.
-    ratio : float
-
-    Raises
-    ------
-    ValueError
-        If the ratio is not above 0 and below 1.
+    ``ValueError`` if the ratio is not above 0 and below 1.
     """
     if not 0 < ratio < 1:
         raise ValueError(f"pruning ratio must be above 0 and below 1, got {ratio!r}")
@@ -102,12 +77,7 @@ def prune(dimension: Dimension, count: int) -> None:
     """Remove the elements with the smallest sums of magnitudes until `count` are left; of equal ones the first go.
 
     The weights that make a removed element are set to zero. The weights that read the element stay stored: see
-    :func:`grow`.
-
-    Raises
-    ------
-    ValueError
-        If `count` is not from 1 to the number that is kept.
+    :func:`grow`. ``ValueError`` if `count` is not from 1 to the number that is kept.
     """
     if not 1 <= count <= dimension.count:
         raise ValueError(f"{dimension.name}: pruning must leave 1 to {dimension.count}, got {count}")
@@ -125,21 +95,11 @@ def grow(dimension: Dimension, count: int, learning_rate: float) -> None:
     """Wake the removed elements with the largest sums of gradients until `count` are kept.
 
     All weights that make a woken element are kept, whichever were masked before. They begin as a step of descent from
-    zero, ``-learning_rate · gradient``. The weights that read the element are those from before it was removed.
+    zero, ``-learning_rate · gradient``. The weights that read the element are those from before it was removed. The
+    gradients are of a pass under :func:`etalstm.research.compress.masks.probing` and :meth:`Dimension.readers_open`.
 
-    Parameters
-    ----------
-    dimension : Dimension
-        Its makers have gradients of a pass under :func:`etalstm.research.compress.masks.probing` and
-        :meth:`Dimension.readers_open`.
-    count : int
-    learning_rate : float
-
-    Raises
-    ------
-    ValueError
-        If there are fewer elements than `count`, or no more than that are kept already, there are no gradients, or the
-        dimension is of an H-LSTM.
+    ``ValueError`` if there are fewer elements than `count`, or more than that are kept already, there are no gradients,
+    or the dimension is of an H-LSTM.
     """
     size = len(dimension.kept)
     if any(isinstance(side.module, HLSTM) for side in dimension.makers):

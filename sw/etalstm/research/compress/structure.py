@@ -97,13 +97,7 @@ class Dimension:
         return int(self.kept.sum())
 
     def keep(self, kept: Tensor) -> None:
-        """Keep some elements, remove the others.
-
-        Raises
-        ------
-        ValueError
-            If `kept` is not bool of shape (n,), or keeps none.
-        """
+        """Keep some elements, remove the others; ``ValueError`` if `kept` is not bool of shape (n,), or keeps none."""
         if kept.shape != self.kept.shape or kept.dtype != torch.bool:
             raise ValueError(
                 f"{self.name}: what is kept must be bool of shape {tuple(self.kept.shape)}, "

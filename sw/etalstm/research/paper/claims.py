@@ -101,15 +101,7 @@ CLAIMS = (
 
 @dataclass(frozen=True)
 class Finding:
-    """What comes out for a claim in one setting.
-
-    Members
-    -------
-    setting : str
-    average, best : Value
-    reached : bool
-        The average is at least the claimed one.
-    """
+    """What comes out for a claim in one setting; reached is a claim whose average is at most ours."""
 
     setting: str
     average: Value

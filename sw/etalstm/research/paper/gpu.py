@@ -93,15 +93,7 @@ def phases(work: Work) -> Iterator[Phase]:
 
 @dataclass(frozen=True)
 class Roofline:
-    """A GPU.
-
-    Members
-    -------
-    efficiency : float
-        Share of the peak that products reach.
-    step_seconds : float
-        Fixed time of a layer's step, forward and backward together.
-    """
+    """A GPU: the share of the peak that products reach, and the fixed time of a layer's step, forward and backward."""
 
     efficiency: float
     step_seconds: float
@@ -145,14 +137,7 @@ def footprint(work: Work) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fit, and how far it is off, as a share of the published time, by benchmark.
-
-    Members
-    -------
-    roofline : Roofline
-    fitted, others : dict from name to float
-        Errors where it was fitted, and where it was not.
-    """
+    """A fit, and how far it is off, as a share of the published time: where it was fitted, and where it was not."""
 
     roofline: Roofline
     fitted: dict[str, float]

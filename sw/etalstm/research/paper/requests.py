@@ -116,21 +116,10 @@ class _Written(BaseModel):
 
 
 class Runs:
-    """Answers by request, in a file that is written after each.
+    """Answers by request, in a file that is written after each, and read if it is there.
 
-    Answers of other sources than those that are installed are not used.
-
-    Parameters
-    ----------
-    path : Path
-        Read if it is there.
-    config : str
-        Of the machine, as text.
-
-    Raises
-    ------
-    RunError
-        If the file is not what this class writes.
+    Answers of other sources than those that are installed, or of a machine of another `config`, are not used.
+    :class:`RunError` if the file is not what this class writes.
     """
 
     def __init__(self, path: Path, config: str):

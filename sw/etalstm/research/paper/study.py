@@ -120,12 +120,9 @@ class Study:
     benchmarks : sequence of Benchmark
     rows : list of Row
     fitted : Fitted
-    published : list of Benchmark
-        Whose times the GPU is fitted to, or held to.
-    board_operations : float
-        Multiplications and additions of one board in a second, at most.
-    scaling : list of Point
-        Networks of other sizes.
+    published : list of Benchmark     whose times the GPU is fitted to, or held to
+    board_operations : float          multiplications and additions of one board in a second, at most
+    scaling : list of Point           networks of other sizes
     """
 
     benchmarks: Sequence[Benchmark]

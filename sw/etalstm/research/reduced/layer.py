@@ -54,7 +54,7 @@ def local_gradients(gates: Tensor, c_before: Tensor, tanh_c: Tensor) -> Tensor:
 
 
 def cell_backward(p: Tensor, dh: Tensor, dc: Tensor) -> Tensor:
-    """Go back through a cell, in place.
+    """Go back through a cell, in place; give δ, (B, 4H), a view of `p`.
 
     Parameters
     ----------
@@ -62,10 +62,6 @@ def cell_backward(p: Tensor, dh: Tensor, dc: Tensor) -> Tensor:
         Local gradients. Their first four become the gradients δ of the gates' sums.
     dh, dc : (B, H)
         Gradients of what leaves the cell. `dc` becomes the gradient of the state that enters it.
-
-    Returns
-    -------
-    δ, (B, 4H), a view of `p`
     """
     dc.addcmul_(dh, p[:, S])
     p[:, : G + 1].mul_(dc[:, None])
@@ -140,21 +136,11 @@ def run_layer(
 
 
 def run_steps(x: Tensor, states: tuple[Tensor, Tensor], w_ih: Tensor, w_hh: Matrix, plan: Plan) -> Tensor:
-    """Run one layer forward and backward without autograd, for the time that this takes.
+    """Run one layer forward and backward without autograd; give the gradient of h0 (B, H), if that of y is y itself.
 
     There are no gradients of x and of the weights. Nobody who watches autograd, as checkpointing does, sees the run.
-    The transpose of `w_hh` is made in the first run only: a layer of many steps makes one for all of them.
-
-    Parameters
-    ----------
-    x : (R, I)
-    states : h0, c0, (B, H)
-    w_ih, w_hh : (4H, I), and Matrix of (4H, H)
-    plan : Plan
-
-    Returns
-    -------
-    gradient of h0 (B, H), if that of y is y itself
+    The transpose of `w_hh` is made in the first run only: a layer of many steps makes one for all of them. Parameters
+    are those of :func:`run_layer`.
     """
     storage, nothing_dropped = LayerStorage(), x.new_zeros(0)
     with torch.no_grad():

@@ -109,13 +109,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, layout: str) -> Tensor:
 
 
 def measure_output(hidden: Sequence[int], rows: Sequence[int], tokens: int, budget_s: float, device: str = CPU) -> dict:
-    """Time every H with every B; the fastest calls count.
+    """Time an output layer for every H with every B; the fastest calls count.
 
-    Returns
-    -------
-    dict
-        ``machine``: see :class:`etalstm.research.layouts.Machine`. ``device``: its model if it is a GPU.
-        ``shapes``: for each H and B a dict of ``hidden``, ``batch``, and the seconds ``major`` and ``minor``.
+    Returns a dict of ``machine``, ``device`` as :func:`measure`, and ``shapes``: for each H and B a dict of ``hidden``,
+    ``batch``, and the seconds ``major`` and ``minor``.
     """
     check_budget(budget_s)
     check_device(device)

@@ -24,12 +24,8 @@ STEPS = 2  # of the layer that is timed: one that reads zeros and one that reads
 
 
 def layout_of(w_hh: Tensor, batch: int) -> str:
-    """Give the layout in which steps of `batch` sequences are faster, forward and backward, on the device of `w_hh`.
-
-    Parameters
-    ----------
-    w_hh : (4H, H)
-    batch : int
+    """Give the layout in which steps of `batch` sequences are faster, forward and backward, on the device of `w_hh`
+    (4H, H).
     """
     rows, columns = w_hh.shape
     shape = Shape(rows, columns, batch, w_hh.dtype, w_hh.device)
@@ -37,17 +33,12 @@ def layout_of(w_hh: Tensor, batch: int) -> str:
 
 
 def steps_of(shape: Shape, layout: str | None = None) -> Callable[[], object]:
-    """Make a call that goes through ``STEPS`` steps of a layer, forward and backward.
+    """Make a call that goes through ``STEPS`` steps of a layer, forward and backward; without a layout, the layer
+    chooses.
 
     The layer has one input, and its weights have no gradients. So the call times the recurrent products, the
-    element-wise functions between them, and the copies that a layout needs.
-
-    Parameters
-    ----------
-    shape : Shape
-        Of the recurrent product: 4H, H, B.
-    layout : str, optional
-        Without it, the layer chooses.
+    element-wise functions between them, and the copies that a layout needs. `shape` is the recurrent product's: 4H, H,
+    B.
     """
     units = shape.inputs
 

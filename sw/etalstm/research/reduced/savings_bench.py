@@ -26,14 +26,10 @@ class Options:
 
     Members
     -------
-    theta : float or tuple of six
-        Threshold of the cases with MS1.
-    skip : float
-        Share of the steps that the cases with MS2 skip: the first ones, as a loss at the last step has it.
-    device : str
-        ``cpu`` or ``cuda``.
-    runs : int
-        Turns, of three iterations of each case that count.
+    theta : float or tuple of six      threshold of the cases with MS1
+    skip : float                       share of the steps that the cases with MS2 skip: the first, as a last loss has it
+    device : str                       ``cpu`` or ``cuda``
+    runs : int                         turns, of three iterations of each case that count
     """
 
     theta: float | tuple[float, ...]

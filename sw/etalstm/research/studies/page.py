@@ -116,13 +116,6 @@ def draw(study: dict, path: Path, score: Score) -> None:
 
     A line shows the score of the dense runs, a dotted one the best score for what is kept or computed. A hollow mark is
     a single run.
-
-    Parameters
-    ----------
-    study : dict
-    path : Path
-    score : Score
-        What the runs were judged by.
     """
     rows = [row | {"error": error} for row, error in zip(summarise(study), standard_errors(study), strict=True)]
     height = max(4, 0.18 * (len(rows) + 6))  # inches: all of the legend's lines

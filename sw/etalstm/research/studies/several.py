@@ -132,12 +132,7 @@ MEASURES: dict[str, Callable[[dict], float]] = {
 
 
 def read_sizes(folders: Sequence[Path]) -> dict[int, dict]:
-    """Read studies, and give them by the units H of their layers, ascending.
-
-    Parameters
-    ----------
-    folders : sequence of Path
-        Each holds ``density.json``.
+    """Read the studies in folders, and give them by the units H of their layers, ascending.
 
     Raises
     ------
@@ -180,10 +175,7 @@ def rows_by_size(studies: dict[int, dict]) -> Rows:
 def markdown(folders: Sequence[Path]) -> str:
     """Write the page of several studies: a table for the scores, and one for each of :data:`MEASURES`.
 
-    Raises
-    ------
-    RunError
-        As :func:`read_sizes`, or if a folder has no page.
+    Raises as :func:`read_sizes`, and :class:`RunError` if a folder has no page.
     """
     studies = read_sizes(folders)
     rows, settings = rows_by_size(studies), next(iter(studies.values()))["settings"]

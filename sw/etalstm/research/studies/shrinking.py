@@ -155,12 +155,7 @@ class ShrinkingStudy(BaseModel):
 
 
 def read_runs(paths: Sequence[Path]) -> list[ShrunkRun]:
-    """Read runs.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Each is the folder of a run, or the file of a study, which stands for its runs.
+    """Read runs: each path is the folder of a run, or the file of a study, which stands for its runs.
 
     Raises
     ------

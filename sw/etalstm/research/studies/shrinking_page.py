@@ -43,15 +43,7 @@ def _text(value) -> str:
 
 
 def markdown(runs: Sequence[ShrunkRun], command: str) -> str:
-    """Write the page.
-
-    Parameters
-    ----------
-    runs : sequence of ShrunkRun
-        Of one task.
-    command : str
-        That makes the page.
-    """
+    """Write the page of runs of one task, with the command that makes it."""
     task = runs[0].settings["task"]
     return "\n".join([
         f"# Networks that shrink: {task}", "", "Made with", "", f"    {command}", "",
@@ -131,20 +123,9 @@ SPLITS = ("validation", "test")
 def draw_runs(runs: Sequence[ShrunkRun], path: Path) -> None:
     """Draw scores on validation and test against parameters and cycles, both compared with the dense start.
 
-    Cycles are left out where no network saves any, as where only weights were pruned. A colour is a kind of run, a
-    marker a seed. Lines join the networks that were accepted; a hollow mark was rejected.
-
-    Parameters
-    ----------
-    runs : sequence of ShrunkRun
-        Of one task.
-    path : Path
-        Its ending says the format.
-
-    Raises
-    ------
-    RunError
-        If matplotlib is not installed, or knows no such format.
+    All runs are of one task. Cycles are left out where no network saves any, as where only weights were pruned. A
+    colour is a kind of run, a marker a seed. Lines join the networks that were accepted; a hollow mark was rejected.
+    :class:`RunError` if matplotlib is not installed, or does not know the format that the path's ending says.
     """
     costs = [cost for cost in PANELS if cost == PARAMETERS or _shrinks(runs, cost)]
     shape = {"figsize": (1 + 4.5 * len(costs), 7), "squeeze": False, "constrained_layout": True}

@@ -68,13 +68,7 @@ class Study(BaseModel):
 
 
 def read_study(path: Path) -> dict:
-    """Read a study.
-
-    Raises
-    ------
-    RunError
-        If it is no file of a study: the message names file and field.
-    """
+    """Read a study; :class:`RunError`, naming file and field, if it is none."""
     try:
         study = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -89,13 +83,7 @@ def write_study(path: Path, study: dict) -> None:
 
 
 def read_command(page: Path) -> str:
-    """Give the command that a study's page names.
-
-    Raises
-    ------
-    RunError
-        If it is no such page.
-    """
+    """Give the command that a study's page names; :class:`RunError` if it is no such page."""
     found = [line.strip() for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("    eta-lstm ")]
     if len(found) != 1:
         raise RunError(f"{page}: expected the page of a study, with its command; found {len(found)} commands")
@@ -125,12 +113,8 @@ def run_study(
     dict
         ``settings`` and ``runs``: a list of what :func:`result_of` gives, with reduction, seed and :func:`commit`.
 
-    Raises
-    ------
-    ValueError
-        If `path` holds a study of other settings, or the subject cannot be reduced so.
-    RunError
-        If it holds no study.
+    ``ValueError`` if `path` holds a study of other settings, or the subject cannot be reduced so; :class:`RunError` if
+    it holds no study.
     """
     planned = [(reduction, seed) for seed in range(seeds) for reduction in reductions]  # a part has some of everything
     chosen = {one: subject.reduced(settings, *one) for one in planned}  # what cannot be is refused before any training

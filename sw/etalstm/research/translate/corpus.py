@@ -153,10 +153,7 @@ class Corpus:
 def read_corpus(settings: TranslationSettings) -> Corpus:
     """Read the splits that settings name; the vocabularies are those of the training split alone.
 
-    Raises
-    ------
-    DataError
-        As :func:`etalstm.research.translate.corpus.read_pairs`, and if every training pair is blank or too long.
+    :class:`DataError` as of :func:`read_pairs`, and if every training pair is blank or too long.
     """
     place = Path(settings.data)
     languages = settings.source, settings.target

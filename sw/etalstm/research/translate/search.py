@@ -15,24 +15,9 @@ NEVER = (PADDING, START)  # tokens that no translation has
 
 @torch.no_grad()
 def greedy_search(model: Translator, source: Tensor, lengths: Tensor, longest: int) -> list[list[int]]:
-    """Take the best token at each step.
+    """Take the best token at each step; give the tokens of each sentence before its end.
 
-    Parameters
-    ----------
-    model : Translator
-    source, lengths : Tensors, (B, S), (B,)
-    longest : int
-        Tokens after which a translation is cut, above 0.
-
-    Raises
-    ------
-    ValueError
-        If `longest` is below 1.
-
-    Returns
-    -------
-    lists of int
-        The tokens of each sentence before its end.
+    Sources are (B, S), of lengths (B,). A translation is cut after `longest` tokens; ``ValueError`` if that is below 1.
     """
     check_size("longest", longest)
     memory, state = model.encode(source, lengths)
@@ -51,21 +36,11 @@ def greedy_search(model: Translator, source: Tensor, lengths: Tensor, longest: i
 def beam_search(
     model: Translator, source: Tensor, lengths: Tensor, longest: int, width: int, penalty: float = 1.0
 ) -> list[list[int]]:
-    """Follow the W best beginnings of each sentence, and take the best that ends.
+    """Follow the W best beginnings of each sentence, and take the best that ends; parameters as of
+    :func:`greedy_search`.
 
-    Parameters
-    ----------
-    model, source, lengths, longest
-        As for :func:`greedy_search`.
-    width : int
-        W; with 1 the result is that of :func:`greedy_search`.
-    penalty : float
-        A translation's logarithm of probability is divided by its tokens, end included, to this power.
-
-    Raises
-    ------
-    ValueError
-        If `longest` or `width` is below 1.
+    With a `width` W of 1 the result is that of :func:`greedy_search`. A translation's logarithm of probability is
+    divided by its tokens, end included, to the power of `penalty`. ``ValueError`` if `longest` or `width` is below 1.
     """
     check_size("longest", longest)
     check_size("width", width)

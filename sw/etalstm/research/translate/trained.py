@@ -75,14 +75,9 @@ def _hashed(text: str) -> str:
 
 
 def bleu(translations: Sequence[str], references: Sequence[str], tokens: Tokens) -> tuple[float, str]:
-    """Score translations, one reference each.
+    """Score translations, one reference each: give the corpus's BLEU, 0 to 100, and sacrebleu's signature.
 
-    Returns
-    -------
-    score : float
-        0 to 100, of the corpus.
-    signature : str
-        Of sacrebleu. Texts that white space divides already are not divided again (``tok:none``).
+    Texts that white space divides already are not divided again (``tok:none``).
     """
     metric = BLEU(lowercase=tokens.lower, tokenize="none" if tokens.unit == SPACES else "13a", force=True)
     score = metric.corpus_score(list(translations), [list(references)]).score
@@ -166,19 +161,9 @@ def make_model(settings: TranslationSettings, vocabularies: Vocabularies, engine
 
 
 def load(path: Path | str, engine: str | Device = "golden", last: bool = False) -> tuple[TranslationSettings, Trained]:
-    """Load the model of a run's folder.
+    """Load the model of a run's folder, with the lowest validation loss, or of its last checkpoint with `last`.
 
-    Parameters
-    ----------
-    path : Path
-    engine : str or Device
-    last : bool
-        The last checkpoint instead of the one with the lowest validation loss.
-
-    Raises
-    ------
-    RunError, CheckpointError
-        Naming the file that is missing or damaged.
+    :class:`RunError` or :class:`CheckpointError`, naming the file, if one is missing or damaged.
     """
     folder = RunFolder(path)
     settings = TranslationSettings.load(folder.settings)

@@ -19,10 +19,7 @@ class Vocabulary:
     def of(cls, sentences: Iterable[Sequence[str]], least_count: int) -> "Vocabulary":
         """Take the tokens that sentences have at least so often, the most frequent first, equals by alphabet.
 
-        Raises
-        ------
-        ValueError
-            If no token is so frequent.
+        ``ValueError`` if no token is so frequent.
         """
         counts = Counter(token for sentence in sentences for token in sentence)
         often = [token for token, count in counts.items() if count >= least_count and token not in SPECIAL]
