@@ -1,5 +1,7 @@
 """Devices that train: golden, simulated, and a card."""
 
+from typing import Any
+
 from etalstm.device.api import Session
 from etalstm.device.device import Device
 from etalstm.device.golden import GOLDEN, GoldenDevice
@@ -25,7 +27,7 @@ __all__ = [
 DEVICES = (GOLDEN, "sim", "xdma:N", "xdma:sim")
 
 
-def open_device(name: str, preset: str = "sim", **options) -> Device:
+def open_device(name: str, preset: str = "sim", **options: Any) -> Device:
     """Open a device by name: one of ``DEVICES``, where N is a card's number, as in ``xdma:0``.
 
     `preset` is the configuration of the accelerator; the golden device computes the same bits for all of them. See

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from typing import Any, TypeVar, cast
 
 from etalstm.errors import BusyError, DeviceError
 
@@ -38,12 +39,15 @@ class Access:
                 release()
 
 
-def exclusive(method):
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def exclusive(method: Method) -> Method:
     """Make a method of an object with an :class:`Access` named `access` one that only one thread is inside."""
 
     @wraps(method)
-    def entering(self, *arguments, **options):
+    def entering(self: Any, *arguments: Any, **options: Any) -> Any:
         with self.access.entered(f"{method.__name__}()"):
             return method(self, *arguments, **options)
 
-    return entering
+    return cast(Method, entering)  # mypy forgets the type of what is wrapped

@@ -141,7 +141,7 @@ class Session(SessionHooks, BothPasses[InputGradients]):
 
     @exclusive
     def forward(
-        self, x: np.ndarray, lengths: Sequence[int] | None = None, h0: np.ndarray | None = None,
+        self, x: np.ndarray, lengths: np.ndarray | Sequence[int] | None = None, h0: np.ndarray | None = None,
         c0: np.ndarray | None = None, skipped_cells: np.ndarray | None = None, tokens: np.ndarray | None = None,
     ) -> Outputs:  # fmt: skip
         """Run the network over a batch of sequences and store what ``backward`` needs.
@@ -171,8 +171,9 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         return outputs
 
     def _begin_forward(
-        self, call: str, x: Any, lengths: Any, h0: Any, c0: Any, skipped_cells: Any, tokens: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        self, call: str, x: Any, lengths: Any = None, h0: Any = None, c0: Any = None, skipped_cells: Any = None,
+        tokens: Any = None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
         """Check what a forward pass is given; give x, lengths, h0 and c0 as the hooks take them."""
         self._require(call, "load", *LOADED)
         of_pass = check_steps(self.shape, x)
@@ -208,7 +209,7 @@ class Session(SessionHooks, BothPasses[InputGradients]):
 
     @exclusive
     def load_intermediates(
-        self, x: np.ndarray, h: np.ndarray, streams: Iterable[bytes], lengths: Sequence[int] | None = None,
+        self, x: np.ndarray, h: np.ndarray, streams: Iterable[bytes], lengths: np.ndarray | Sequence[int] | None = None,
         skipped_cells: np.ndarray | None = None, sent: Sequence[np.ndarray] | None = None,
     ) -> None:  # fmt: skip
         """Take what a forward pass that the host ran has left; stands for :meth:`forward` with the present weights.

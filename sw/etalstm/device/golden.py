@@ -8,6 +8,7 @@ import numpy as np
 
 from etalstm.device.api import Session
 from etalstm.device.device import Device
+from etalstm.device.hooks import Factors
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.golden.fast.declared import ProductGradients
@@ -15,8 +16,9 @@ from etalstm.golden.fast.sums import column_norms
 from etalstm.golden.passes import LayerBackward
 from etalstm.golden.trainer import Rows, layer_usage, network_backward, network_forward, network_outputs, network_update
 from etalstm.network.execution import FLOAT32
-from etalstm.network.shape import LayerGradients, canonical_rows, pytorch_rows
-from etalstm.network.storage import KINDS
+from etalstm.network.shape import LayerGradients, LayerParameters, canonical_rows, pytorch_rows
+from etalstm.network.storage import KINDS, Usage
+from etalstm.network.update_rule import UpdateRule
 from etalstm_hw import config
 
 GOLDEN = "golden"
@@ -28,7 +30,7 @@ class GoldenSession(Session):
     reduces = True
 
     @staticmethod
-    def _host_words(shape):
+    def _host_words(shape: TrainingShape) -> int:
         """Count also gradients, weights and velocities after an update, and of every cell h, c and local gradients.
 
         Of a cell of several stages: also what the stages before the last give. With delta inputs: also x and h of every
@@ -41,7 +43,7 @@ class GoldenSession(Session):
         copies = 3 if shape.execution.weight_format == FLOAT32 else 4
         return Session._host_words(shape) + copies * network.weights() + tensors * cells + sent
 
-    def _load(self, parameters, velocities):
+    def _load(self, parameters: list[LayerParameters], velocities: list[LayerParameters]) -> None:
         self._take([Rows.of(entry) for entry in parameters])
         self._speeds = [Rows.of(entry) for entry in velocities]
 
@@ -49,23 +51,23 @@ class GoldenSession(Session):
         self._layers = layers
         self._read = [rows.read_as(self.shape.execution.weight_format) for rows in layers]
 
-    def _parameters(self):
+    def _parameters(self) -> list[LayerParameters]:
         return [rows.parameters() for rows in self._layers]
 
-    def _velocities(self):
+    def _velocities(self) -> list[LayerParameters]:
         return [rows.parameters() for rows in self._speeds]
 
-    def _forward(self, x, lengths, h0, c0):
+    def _forward(self, x: np.ndarray, lengths: np.ndarray, h0: np.ndarray, c0: np.ndarray) -> Outputs:
         self._passes = network_forward(
             self._read, x, lengths, h0, c0, execution=self.shape.execution, skipped_cells=self._skipped,
             shared=self._shared, cell=self.shape.network.declared,
         )  # fmt: skip
         return Outputs(*network_outputs(self._passes))
 
-    def _backward(self, dy, dh, dc, delta_threshold):
+    def _backward(self, dy: np.ndarray, dh: np.ndarray, dc: np.ndarray, delta_threshold: float) -> None:
         products = len(self.shape.network.declared.products)
 
-        def whole(layer, result):
+        def whole(layer: int, result: LayerBackward) -> None:
             if self.when_whole is None:
                 return
             for number, product in enumerate(result.products, layer * products):
@@ -77,19 +79,19 @@ class GoldenSession(Session):
         )  # fmt: skip
         self._products = [product for layer in self._results for product in layer.products]
 
-    def _dx(self):
+    def _dx(self) -> np.ndarray:
         return self._results[0].dx
 
-    def _initial_state_gradients(self):
+    def _initial_state_gradients(self) -> tuple[np.ndarray, np.ndarray]:
         return np.stack([layer.dh0 for layer in self._results]), np.stack([layer.dc0 for layer in self._results])
 
-    def _norm_terms(self):
+    def _norm_terms(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         return [column_norms(product.weights) for product in self._products], [p.bias for p in self._products]
 
-    def _gradients(self):
+    def _gradients(self) -> list[LayerGradients]:
         return list(map(_gradients_of, self._products))
 
-    def _take_gradients(self, gradients):
+    def _take_gradients(self, gradients: list[LayerGradients]) -> None:
         self._products = [
             replace(
                 product,
@@ -99,20 +101,20 @@ class GoldenSession(Session):
             for product, taken in zip(self._products, gradients, strict=True)
         ]
 
-    def _update(self, rule):
+    def _update(self, rule: UpdateRule) -> None:
         layers, self._speeds = network_update(self._layers, self._speeds, self._products, rule)
         self._take(layers)
 
-    def _usage(self):
+    def _usage(self) -> list[Usage]:
         layers = enumerate(zip(self._passes, self._results, strict=True))
         return [layer_usage(forward, back, self.shape.execution.storage.layer(n)) for n, (forward, back) in layers]
 
-    def _factors(self):
+    def _factors(self) -> Factors:
         """Give what the last passes have sent."""
         layers = zip(self._passes, self._results, strict=True)
         return [(back.delta, np.concatenate([p.x_sent, p.h_sent], axis=2)) for p, back in layers]
 
-    def _counters(self):
+    def _counters(self) -> dict:
         return {"cycles": 0}
 
 
@@ -129,5 +131,5 @@ class GoldenDevice(Device):
         config.preset(preset)  # refuses what the other devices would refuse
         super().__init__(GOLDEN, preset)
 
-    def _create(self, shape: TrainingShape) -> GoldenSession:
+    def _create(self, shape: TrainingShape) -> Session:
         return GoldenSession(shape)

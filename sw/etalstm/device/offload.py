@@ -15,7 +15,9 @@ from etalstm.errors import DeviceError, StreamError
 from etalstm.formats.codec import whole_blocks
 from etalstm.formats.sealed_stream import HEADER_BYTES, Encoding, StreamHeader, read_header
 from etalstm.golden.trainer import Rows, network_forward, network_outputs
-from etalstm.network.storage import Storage
+from etalstm.network.shape import LayerGradients, LayerParameters
+from etalstm.network.storage import Storage, Usage
+from etalstm.network.update_rule import UpdateRule
 from etalstm_hw.contract import STREAM_BLOCK
 
 _CHUNK_BYTES = 1 << 16
@@ -50,7 +52,9 @@ def receive(connection: socket.socket, seconds: float) -> Iterator[bytes]:
         number += 1
 
 
-def _fill(connection, data: bytearray, size: int, seconds: float, name: str, header: StreamHeader | None) -> None:
+def _fill(
+    connection: socket.socket, data: bytearray, size: int, seconds: float, name: str, header: StreamHeader | None
+) -> None:
     """Append bytes up to a size; a sender that closes before the first one leaves none."""
     while len(data) < size:
         try:
@@ -98,22 +102,22 @@ class OffloadSession(Session):
         if not self._inner.takes_intermediates:
             raise DeviceError(f"device {device.name} takes no intermediates from the host")
 
-    def _store_as(self, shape):
+    def _store_as(self, shape: TrainingShape) -> None:
         self._inner.store_as(_streamed(shape).execution.storage)
 
-    def _send_as(self, shape):
+    def _send_as(self, shape: TrainingShape) -> None:
         self._inner.send_as(shape.execution.delta_inputs)
 
-    def _load(self, parameters, velocities):
+    def _load(self, parameters: list[LayerParameters], velocities: list[LayerParameters]) -> None:
         self._inner.load(parameters, velocities)
 
-    def _parameters(self):
+    def _parameters(self) -> list[LayerParameters]:
         return self._inner.parameters()
 
-    def _velocities(self):
+    def _velocities(self) -> list[LayerParameters]:
         return self._inner.velocities()
 
-    def _forward(self, x, lengths, h0, c0):
+    def _forward(self, x: np.ndarray, lengths: np.ndarray, h0: np.ndarray, c0: np.ndarray) -> Outputs:
         self._device_ran = False
         layers = [Rows.of(entry).read_as(self.shape.execution.weight_format) for entry in self._inner.parameters()]
         self._passes = network_forward(
@@ -122,7 +126,7 @@ class OffloadSession(Session):
         )  # fmt: skip
         return Outputs(*network_outputs(self._passes))
 
-    def _backward(self, dy, dh, dc, delta_threshold):
+    def _backward(self, dy: np.ndarray, dh: np.ndarray, dc: np.ndarray, delta_threshold: float) -> None:
         self._device_ran = True
         streams = self._inner.encode([layer.intermediates for layer in self._passes], self._skipped)
         ours, theirs = socket.socketpair()
@@ -148,34 +152,34 @@ class OffloadSession(Session):
             return None
         return [np.concatenate([layer.x_sent, layer.h_sent], axis=2) for layer in self._passes]
 
-    def _dx(self):
+    def _dx(self) -> np.ndarray:
         return self._results.dx
 
-    def _initial_state_gradients(self):
+    def _initial_state_gradients(self) -> tuple[np.ndarray, np.ndarray]:
         return self._results.dh0, self._results.dc0
 
-    def _norm_terms(self):
+    def _norm_terms(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         return self._inner._norm_terms()
 
-    def _gradients(self):
+    def _gradients(self) -> list[LayerGradients]:
         return self._inner.gradients()
 
-    def _update(self, rule):
+    def _update(self, rule: UpdateRule) -> None:
         self._inner._update(rule)
 
-    def _scrub(self):
+    def _scrub(self) -> None:
         self._inner._scrub()
 
-    def _usage(self):
+    def _usage(self) -> list[Usage]:
         return self._inner.usage()
 
-    def _contributions(self):
+    def _contributions(self) -> np.ndarray:
         return self._inner.contributions()
 
-    def _counters(self):
+    def _counters(self) -> dict:
         return self._inner.counters() if self._device_ran else all_counts({})
 
-    def _memory(self):
+    def _memory(self) -> dict:
         return self._inner.memory()
 
 
@@ -221,10 +225,10 @@ class OffloadDevice(Device):
         super().__init__(device.name, device.preset, device.access)
         self.device = device
 
-    def _create(self, shape):
+    def _create(self, shape: TrainingShape) -> Session:
         return OffloadSession(shape, self.device)
 
-    def _release(self):
+    def _release(self) -> None:
         self.device._release()
 
     @exclusive

@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -10,8 +11,11 @@ from etalstm.device.api import Session
 from etalstm.device.device import Device
 from etalstm.device.golden import GOLDEN, GoldenDevice
 from etalstm.device.results import BothPasses, InputGradients, Outputs
+from etalstm.device.shape import TrainingShape
 from etalstm.errors import MismatchError
+from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shape import LayerGradients, LayerParameters, check_size
+from etalstm.network.storage import Storage
 
 Arrays = Iterator[tuple[str, np.ndarray]]
 
@@ -47,35 +51,35 @@ class ParanoidSession(BothPasses[InputGradients]):
         self._follows = False  # golden has the weights that the session should have
         self._demanded = False
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
     def check_next(self) -> None:
         """Have the next iteration checked, whatever its number."""
         self._demanded = True
 
-    def load(self, parameters, velocities=None) -> None:
+    def load(self, parameters: Sequence[LayerParameters], velocities: Sequence[LayerParameters] | None = None) -> None:
         """Put weights and velocities on the device."""
         self._follows = False
         self._session.load(parameters, velocities)
 
-    def store_as(self, storage) -> None:
+    def store_as(self, storage: Storage) -> None:
         """Keep intermediates another way."""
         self._session.store_as(storage)
         self._golden.store_as(storage)
 
-    def send_as(self, inputs) -> None:
+    def send_as(self, inputs: DeltaInputs) -> None:
         """Send x and h another way."""
         self._session.send_as(inputs)
         self._golden.send_as(inputs)
 
-    def forward(self, *arguments, **options) -> Outputs:
+    def forward(self, *arguments: Any, **options: Any) -> Outputs:
         """Run forward."""
         self._inputs, self._named = arguments, options
         self._outputs = self._session.forward(*arguments, **options)
         return self._outputs
 
-    def backward(self, *arguments, **options) -> InputGradients:
+    def backward(self, *arguments: Any, **options: Any) -> InputGradients:
         """Run backward; if the iteration is checked, compare both passes."""
         self._checks = self._demanded or self.iterations % self._every == 0
         self._demanded = False
@@ -85,7 +89,7 @@ class ParanoidSession(BothPasses[InputGradients]):
             self._check_passes(back, arguments, options)
         return back
 
-    def update(self, *arguments, **options) -> None:
+    def update(self, *arguments: Any, **options: Any) -> None:
         """Change weights and velocities; if the iteration is checked, compare both."""
         self._session.update(*arguments, **options)
         self._follows = self._checks
@@ -135,21 +139,21 @@ class ParanoidDevice(Device):
             session.check_next()
 
     @exclusive
-    def best_slices(self, shape) -> int:
+    def best_slices(self, shape: TrainingShape) -> int:
         """Ask the device."""
         return self.device.best_slices(shape)
 
     @exclusive
-    def best_shared_tokens(self, shape, batches: Sequence[np.ndarray]) -> int | None:
+    def best_shared_tokens(self, shape: TrainingShape, batches: Sequence[np.ndarray]) -> int | None:
         """Ask the device."""
         return self.device.best_shared_tokens(shape, batches)
 
-    def _create(self, shape):
+    def _create(self, shape: TrainingShape) -> Session:
         session = ParanoidSession(self.device.create(shape), self._golden.create(shape), self._every)
         self._sessions.add(session)
-        return session
+        return cast(Session, session)  # what it does not name is a session's
 
-    def _release(self):
+    def _release(self) -> None:
         self.device._release()
 
 

@@ -60,7 +60,7 @@ class TrainingShape:
     memory_budget: int | None = None
     layers_apart: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, kind in (("network", NetworkShape), ("execution", Execution)):
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"{name} must be of type {kind.__name__}, got {type(getattr(self, name)).__name__}")
@@ -94,7 +94,7 @@ class TrainingShape:
         return self.network.layers, self.batch, self.network.hidden_size
 
 
-def check_steps(shape: TrainingShape, array, axis: int = 0) -> TrainingShape:
+def check_steps(shape: TrainingShape, array: Any, axis: int = 0) -> TrainingShape:
     """Give the shape of a pass: that of its session, with the steps of an array of the pass where they are fewer.
 
     All else that may be wrong with the array is left to the check of its shape.
@@ -104,7 +104,7 @@ def check_steps(shape: TrainingShape, array, axis: int = 0) -> TrainingShape:
     return replace(shape, steps=steps) if 0 < steps < shape.steps else shape
 
 
-def check_lengths(shape: TrainingShape, lengths) -> np.ndarray:
+def check_lengths(shape: TrainingShape, lengths: Any) -> np.ndarray:
     """Give the steps of each sequence, B integers from 1 to T: int64, (B,), all steps by default."""
     if lengths is None:
         return np.full(shape.batch, shape.steps)
@@ -120,7 +120,7 @@ def check_lengths(shape: TrainingShape, lengths) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def check_tokens(shape: TrainingShape, tokens, x: np.ndarray, lengths: np.ndarray) -> SharedTokens | None:
+def check_tokens(shape: TrainingShape, tokens: Any, x: np.ndarray, lengths: np.ndarray) -> SharedTokens | None:
     """Give the distinct tokens of a batch, None if the pass shares none.
 
     ``ValueError`` if they are not (T, B) integers, steps of one token have different x, or there are tokens in a
@@ -141,14 +141,14 @@ def check_tokens(shape: TrainingShape, tokens, x: np.ndarray, lengths: np.ndarra
     return shared if shared.count <= shape.execution.shared_tokens else None
 
 
-def check_state(shape: TrainingShape, name: str, state) -> np.ndarray:
+def check_state(shape: TrainingShape, name: str, state: Any) -> np.ndarray:
     """Give a state or its gradient, float32, (L, B, H); zeros by default."""
     if state is None:
         return np.zeros(shape.state_shape, np.float32)
     return check_float32(name, state, shape.state_shape)
 
 
-def check_skipped(shape: TrainingShape, skipped) -> np.ndarray:
+def check_skipped(shape: TrainingShape, skipped: Any) -> np.ndarray:
     """Give a copy of the cells to skip, bool, (L, T); none by default."""
     expected = shape.network.layers, shape.steps
     if skipped is None:
@@ -171,7 +171,7 @@ def check_delta_threshold(shape: TrainingShape, value: float) -> float:
     return value
 
 
-def check_sent(shape: TrainingShape, sent) -> list[np.ndarray]:
+def check_sent(shape: TrainingShape, sent: Any) -> list[np.ndarray]:
     """Give what each layer has sent, float32, (T, B, I + H) each; nothing without delta inputs."""
     if shape.execution.delta_inputs.off:
         if sent is not None:

@@ -1,6 +1,7 @@
 """How the driver reaches a machine: memory, registers, interrupt. It cannot tell what is behind them."""
 
 from abc import ABC, abstractmethod
+from typing import Self
 
 import numpy as np
 
@@ -90,8 +91,8 @@ class Transport(ABC):
                 f"{size} bytes at address {address:#x} are not all in the memory of {self.memory_bytes} bytes"
             )
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -162,7 +162,7 @@ class LayerSession:
 
     def _load(self, call: Call) -> None:
         self._weights = None  # if the device fails below, some are new and some are old
-        velocities = self._velocities and call.parameters(self._velocities)
+        velocities = call.parameters(self._velocities) if self._velocities else None
         self.session.load(call.parameters(call.weights), velocities)
         self._weights = tuple(array.copy() for array in call.weights)
 

@@ -96,8 +96,8 @@ class LayeredSession(BothPasses[LayeredGradients]):
         self._next_update = None
         states = []
         for n, layer in enumerate(self._layers):
-            each = (None if array is None else array[n : n + 1] for array in (h0, c0, skipped_cells))
-            outputs = layer.forward(x, lengths, *each, tokens=None if n else tokens)
+            h_0, c_0, skipped = (None if array is None else array[n : n + 1] for array in (h0, c0, skipped_cells))
+            outputs = layer.forward(x, lengths, h_0, c_0, skipped, None if n else tokens)
             states.append((outputs.h, outputs.c))
             x = outputs.y if self._masks is None or n == len(self._masks) else outputs.y * self._masks[n]
         h, c = (np.concatenate(arrays) for arrays in zip(*states, strict=True))

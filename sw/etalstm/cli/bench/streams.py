@@ -11,6 +11,7 @@ from etalstm.cli.devices import open_machine
 from etalstm.cli.options import parse_densities
 from etalstm.device import TrainingShape
 from etalstm.device.machine.programs import SidePrograms
+from etalstm.device.machine.session import HardwareSession
 from etalstm.formats.codec import encode, index_words, stream_words
 from etalstm.network.execution import PRESET_HELP, Execution
 from etalstm.network.shape import GATES, NetworkShape, initial_parameters
@@ -71,6 +72,8 @@ def codec(
     shape = TrainingShape(NetworkShape(inputs, hidden), batch, steps, Execution(storage=kept), log_share=1.0)
     with open_machine(preset, stall=stall) as device:
         session = device.create(shape)
+        if not isinstance(session, HardwareSession):
+            raise ValueError("the batch is too large for the machine's memory")
         session.load(initial_parameters(shape.network, 0))
         generator = np.random.default_rng(0)
         states = (generator.standard_normal(shape.state_shape, np.float32) for _ in range(2))

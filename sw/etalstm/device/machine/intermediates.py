@@ -1,5 +1,6 @@
 """What segments keep for the backward pass, as sealed streams: out of the machine's memory, and into it."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from etalstm.network.shape import GATES
 from etalstm.network.storage import KINDS
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.layout import elements
+from etalstm.plan.memory.memory_map import Array
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.stored import REGIONS, Held, Segment, up_to
 from etalstm_hw.contract import STREAM_INDEX
@@ -170,7 +172,7 @@ class Intermediates:
                 bodies[channel, start] = words.reshape(beats, -1)
         missing = self._vectors(extents) - held.region.vectors
         if missing > 0:
-            needed = (missing + held.log.array.vectors) / held.log.worst
+            needed = (missing + held.log.array.vectors) / held.log.worst if held.log else math.inf
             raise OutgrownError(f"streams need {missing} vectors more than a region of {held.region.vectors}", needed)
         return streams, extents, bodies
 
@@ -199,7 +201,12 @@ class Intermediates:
         """Read where streams lie: int64, (channels, streams, 3), see :meth:`place`."""
         beats = self._config.vector_beats
         tables = {
-            layer.number: (first, self._read_index(layer, first, count)) for layer, first, count in self._indices(held)
+            layer.number: (
+                first,
+                index.first,
+                self._windows.read_words(index).view(np.uint32)[:, :, : len(STREAM_INDEX)],
+            )
+            for layer, first, index in self._indices(held)
         }
         extents = np.zeros((self._channels, len(streams), 3), np.int64)
         for number, stream in enumerate(streams):
@@ -207,36 +214,34 @@ class Intermediates:
                 words = stream.vectors * self._config.lanes
                 extents[:, number] = stream.vector * beats, stream.vectors * beats, words
             else:
-                first, table = tables[stream.layer.number]
-                index, place = table[:, stream.vector - first], (stream.layer.index.first + stream.vector) * beats
-                check_index(index, stream.vectors * self._config.lanes, place)
+                first, begins, table = tables[stream.layer.number]
+                index = table[:, stream.vector - first]
+                check_index(index, stream.vectors * self._config.lanes, (begins + stream.vector - first) * beats)
                 extents[:, number] = index[:, _OF_INDEX]
                 extents[:, number, START] -= held.region.first * beats
         return extents
 
-    def _indices(self, held: Held):
-        """Give the layers of a segment that have indices: which vectors of them are the segment's."""
+    def _indices(self, held: Held) -> Iterator[tuple[LayerArrays, int, Array]]:
+        """Give the layers of a segment that have indices, each with the segment's part of them and its first vector."""
         for piece in self._pieces(held):
             layer = self._network.layers[piece.layer]
-            if layer.storage.compressed:
+            if layer.index:
                 of_step = layer.index.vectors // self._network.steps
-                yield layer, piece.steps.start * of_step, len(piece.steps) * of_step
-
-    def _read_index(self, layer: LayerArrays, first: int, count: int) -> np.ndarray:
-        return self._windows.read_words(layer.index.part(first, count)).view(np.uint32)[:, :, : len(STREAM_INDEX)]
+                first = piece.steps.start * of_step
+                yield layer, first, layer.index.part(first, len(piece.steps) * of_step)
 
     def _write_indices(self, held: Held, streams: list[Stream], extents: np.ndarray) -> None:
         of_vector, lanes = self._config.vector_beats, self._config.lanes
-        for layer, first, count in self._indices(held):
-            table = np.zeros((self._channels, count, lanes), np.uint32)
+        for layer, first, array in self._indices(held):
+            table = np.zeros(array.words, np.uint32)
             for number, stream in enumerate(streams):
                 if stream.layer is layer:
                     start, beats, kept = extents[:, number].T
-                    place = (layer.index.first + stream.vector) * of_vector
+                    place = (array.first + stream.vector - first) * of_vector
                     table[:, stream.vector - first, : len(STREAM_INDEX)] = index_words(
                         start + held.region.first * of_vector, beats, stream.vectors * lanes, kept, place
                     )
-            self._windows.write_words(layer.index.part(first, count), table)
+            self._windows.write_words(array, table)
 
     def _read_region(self, held: Held, beats: int) -> np.ndarray:
         """Read the first beats of a region: uint32, (channels, beats, words of a beat), or more."""

@@ -11,7 +11,7 @@ from etalstm.errors import DeviceError
 from etalstm.formats.codec import check_index, decode
 from etalstm.network.storage import DENSE_TENSORS, KINDS, ProductCounts, Usage
 from etalstm.plan.memory import layout
-from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.arrays import CellArrays, LayerArrays
 from etalstm.plan.memory.memory_map import Array, unpack
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm_hw.contract import STREAM_INDEX
@@ -49,6 +49,7 @@ class DeltaReader:
                 )
             delta = self._decoded()
         else:
+            assert self._arrays.delta, "a layer stores its δ dense or as streams"
             delta = self._windows.read(self._arrays.delta.first(self._skipped.size))
         delta[self._skipped] = 0
         return np.ascontiguousarray(delta.swapaxes(2, 3)).reshape(*delta.shape[:2], -1)
@@ -56,6 +57,7 @@ class DeltaReader:
     def _index(self) -> np.ndarray:
         """Read the index beats: int64, (channels, T, batch tiles, unit tiles, words of an index)."""
         every, batch, size = self._arrays.delta_index, self._arrays.batch, self._config.vector_beats
+        assert every, "a layer whose δ is compressed has indices"
         of_steps = every.part(0, every.vectors // self._most_steps * self._skipped.size)
         words = self._windows.read_words(of_steps).view(np.uint32)[..., : len(STREAM_INDEX)]
         shape = (self._memory.channels, self._skipped.size, -1, self._arrays.tiling.units.tiles, len(STREAM_INDEX))
@@ -92,6 +94,7 @@ class DeltaReader:
     def _beats(self, end: int) -> tuple[np.ndarray, int]:
         """Read the log up to a beat: uint32, (channels, beats, words of a beat); and the number of its first beat."""
         log, size = self._log, self._config.vector_beats
+        assert log, "a layer whose δ is compressed has a log"
         words = self._windows.read_words(log.part(0, max(1, -(-end // size) - log.first))).view(np.uint32)
         return words.reshape(self._memory.channels, -1, self._config.beat_words), log.first * size
 
@@ -113,7 +116,7 @@ class Measures:
         h = [self._last_h(a, lengths) for a in layers[:-1]] + [y[lengths - 1, np.arange(lengths.size)]]
         return Outputs(y, np.stack(h), np.stack(c))
 
-    def _last_h(self, arrays: LayerArrays, lengths: np.ndarray) -> np.ndarray:
+    def _last_h(self, arrays: CellArrays, lengths: np.ndarray) -> np.ndarray:
         """Read the h of each sequence's last step; after it there are zeros."""
         last = np.empty((lengths.size, self._network.network.hidden_size), np.float32)
         for step in np.unique(lengths).tolist():
@@ -169,7 +172,7 @@ class Measures:
 
     def _kept(self, arrays: LayerArrays, skipped: np.ndarray, batch: int) -> dict:
         """Count the kept elements of each kind, and the words of beats, that a layer's index tells."""
-        if not arrays.storage.compressed:
+        if arrays.index is None:
             elements = int((~skipped).sum()) * batch * self._network.network.hidden_size
             return {"kept": (0,) * len(KINDS), "words": DENSE_TENSORS * elements}
         of_steps = arrays.index.part(0, arrays.index.vectors // self._network.steps * skipped.size)

@@ -224,6 +224,7 @@ class HardwareSession(Session):
     def _write_tokens(self) -> None:
         """Give each group of channels the distinct tokens of its sequences, and which of them each step has."""
         arrays, division = self._map.entry.tokens, self._map.division
+        assert arrays, "a shape that shares tokens has arrays for them"
         x = np.zeros(arrays.x.array.shape, np.float32)
         of_steps = arrays.chosen.first(self._steps)
         chosen = np.zeros(of_steps.shape, np.float32)
@@ -237,7 +238,8 @@ class HardwareSession(Session):
 
     def _shared_by_groups(self) -> list[SharedTokens]:
         division = self._map.division
-        return [self._shared.part(division.sequences(group)) for group in range(division.count)]
+        shared, groups = self._shared, range(division.count)
+        return [shared.part(division.sequences(group)) for group in groups] if shared else []
 
     def _shared_scalars(self):
         return sum(of_group.scalars for of_group in self._shared_by_groups())

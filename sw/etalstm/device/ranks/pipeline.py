@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from itertools import chain
 from threading import Event
+from typing import Any
 
 import numpy as np
 
@@ -122,16 +123,15 @@ class PipelineSession(TeamSession):
 
     @exclusive
     def forward_backward(
-        self, x: np.ndarray, loss: SliceLoss, *, delta_threshold: float = 0.0, measured: bool = False,
-        lengths=None, h0=None, c0=None, skipped_cells=None, tokens=None,
-    ) -> tuple[Outputs, InputGradients]:  # fmt: skip
+        self, x: np.ndarray, loss: SliceLoss, *, delta_threshold: float = 0.0, measured: bool = False, **inputs: Any
+    ) -> tuple[Outputs, InputGradients]:
         """Run forward and backward pass, while micro-batches are at different stages: see :class:`BothPasses`.
 
         A thread of rank 0 computes the loss.
         """
-        inputs = self._begin_forward("forward_backward", x, lengths, h0, c0, skipped_cells, tokens)
+        checked = self._begin_forward("forward_backward", x, **inputs)
         threshold = check_delta_threshold(self.shape, delta_threshold)
-        calls = self._calls("forward_backward", lambda at: (*self._arguments(at, *inputs), threshold, measured))
+        calls = self._calls("forward_backward", lambda at: (*self._arguments(at, *checked), threshold, measured))
         desk = LossDesk(self._team.losses, self._grid, self._parts, loss)
         with ThreadPoolExecutor(1, "loss") as thread:
             y = thread.submit(copy_context().run, desk.serve)
