@@ -49,22 +49,10 @@ class Machine:
 
 
 class Choices:
-    """Choices by name, in a file for each machine.
+    """Choices by name, in a file for each machine; the folder is made when the first choice is written.
 
-    A file that is damaged, or of another machine, counts as empty; the next choice replaces it.
-
-    Parameters
-    ----------
-    folder : Path
-        Made when the first choice is written.
-    machine : Machine
-    allowed : tuple of str
-        What may be chosen; everything else in a file is left out.
-
-    Members
-    -------
-    path : Path
-        Of the file.
+    A file that is damaged, or of another machine, counts as empty; the next choice replaces it. What is not `allowed`
+    in a file is left out.
     """
 
     def __init__(self, folder: Path, machine: Machine, allowed: tuple[str, ...]):

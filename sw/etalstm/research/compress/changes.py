@@ -21,12 +21,7 @@ from etalstm.research.profile import Profile
 
 @dataclass(frozen=True)
 class Guides:
-    """Which sizes pay.
-
-    Members
-    -------
-    units, inputs : Profile or None      of the units of a layer, and of the first layer's inputs; None: every size does
-    """
+    """Which sizes of the units of a layer, and of the first layer's inputs, pay; without a profile every size does."""
 
     units: Profile | None = None
     inputs: Profile | None = None
@@ -114,13 +109,8 @@ Cycles = Callable[[Sizes], int | None]
 
 @dataclass(frozen=True)
 class Target:
-    """What a run is guided by and measured with, beside its settings.
-
-    Members
-    -------
-    guides : Guides
-    cycles : callable       see :data:`Cycles`
-    digest : int            of the configuration whose cycles count
+    """What a run is guided by and measured with, beside its settings; `digest` is that of the configuration whose
+    cycles count.
     """
 
     guides: Guides
@@ -129,16 +119,9 @@ class Target:
 
 
 class Changes:
-    """Makes changes of a network.
+    """Makes changes of the learner's network.
 
-    Parameters
-    ----------
-    settings : CompressSettings
-    learner : Learner
-        With the network.
-    target : Target
-    batches : sequence
-        Of an epoch of training; the first ones give the gradients that say what grows.
+    Batches are those of an epoch of training; the first ones give the gradients that say what grows.
     """
 
     def __init__(self, settings: CompressSettings, learner: Learner, target: Target, batches: Sequence[Any]):

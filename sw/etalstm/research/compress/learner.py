@@ -14,20 +14,9 @@ from etalstm.research.compress.structure import Dimension
 
 
 class Learner:
-    """A model, its optimizer, and the states of its sequences.
+    """A model, its optimizer, and the states of its sequences, of each layer: None at the beginning of sequences.
 
-    Parameters
-    ----------
-    model : MaskedNetwork
-    clip : float
-        Largest norm of the gradient.
-    seed : int
-        Dropout draws from it and from the number of the iteration.
-
-    Members
-    -------
-    states : list
-        Of each layer, as the last iteration left them; None at the beginning of sequences.
+    The norm of the gradient is at most `clip`. Dropout draws from the seed and from the number of the iteration.
     """
 
     def __init__(self, model: MaskedNetwork, clip: float, seed: int):

@@ -21,17 +21,8 @@ PROVENANCE = {
 
 @dataclass(frozen=True)
 class Value:
-    """A number.
-
-    Members
-    -------
-    value : float
-    unit : str
-    how : str
-        Letters of `PROVENANCE`, of everything that the number rests on.
-    low, high : float, optional
-        Its band.
-    note : str
+    """A number with its unit, and the ends of its band if it has one; `how` are letters of :data:`PROVENANCE`: what it
+    rests on.
     """
 
     value: float
@@ -91,22 +82,13 @@ class Row:
 
     Members
     -------
-    benchmark, case : str
-    boards : int
-        0 on the GPU.
-    baseline : str
-        On the GPU: which kind of GPU software it is a case of; else empty.
-    milliseconds, joules : Value
-    moved, footprint : dict from kind to Value
-        Bytes; of all boards together.
-    events : dict
-        What the energy is counted from.
-    fits : bool
-        The memory is large enough.
-    groups : int
-        Of channels, on a board.
-    speed, energy : dict from baseline to Value
-        The baseline's over this row's.
+    boards : int                              0 on the GPU
+    baseline : str                            which kind of GPU software it is a case of; empty on a board
+    moved, footprint : dict from kind         bytes, of all boards together
+    events : dict                             what the energy is counted from
+    fits : bool                               the memory is large enough
+    groups : int                              of channels, on a board
+    speed, energy : dict from baseline        the baseline's over this row's
     """
 
     benchmark: str

@@ -27,18 +27,10 @@ class Claim:
 
     Members
     -------
-    name, unit : str
-    average : float
-    best : float or None
-    quantity : str
-        ``speed``, ``energy``, ``movement`` or ``footprint``.
-    case : str
-    kind : str
-        Of bytes, where one kind is meant.
-    why : str
-        What decides whether it is reached.
-    change : str
-        What would bring ours nearer to theirs.
+    quantity : str        ``speed``, ``energy``, ``movement`` or ``footprint``
+    kind : str            of bytes, where one kind is meant
+    why : str             what decides whether it is reached
+    change : str          what would bring ours nearer to theirs
     """
 
     name: str

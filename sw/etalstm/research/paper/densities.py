@@ -22,14 +22,10 @@ class Shares:
 
     Members
     -------
-    delta : float
-        Nonzero share of δ of all cells.
-    local : float
-        Nonzero share of the local gradients, in cells that are not skipped.
-    inputs : float
-        Share of x and h that is sent.
-    backward : float
-        Share of the cells that are not skipped.
+    delta : float       nonzero share of δ of all cells
+    local : float       nonzero share of the local gradients, in cells that are not skipped
+    inputs : float      share of x and h that is sent
+    backward : float    share of the cells that are not skipped
     """
 
     delta: float
@@ -40,16 +36,10 @@ class Shares:
 
 @dataclass(frozen=True)
 class Densities:
-    """Shares of a benchmark.
+    """Shares of a benchmark, and the data set that they were measured on.
 
-    Members
-    -------
-    data : str
-        Data set that they were measured on.
-    own : bool
-        That is the benchmark's own data set; else the shares are assumed to be another's.
-    eta, ms1, ms2 : Shares
-        With all means, with small local gradients dropped and nothing else, and with skipped cells besides.
+    They are its `own`, or assumed to be another's. `eta` is with all means, `ms1` with small local gradients dropped
+    and nothing else, `ms2` with skipped cells besides.
     """
 
     data: str

@@ -19,15 +19,8 @@ _ACTIVATION_OPERATIONS = 4  # an activation is a polynomial: about so many multi
 
 @dataclass(frozen=True)
 class Coefficient:
-    """What an event takes.
-
-    Members
-    -------
-    name, unit : str
-    low, nominal, high : float
-    basis : str
-        ``cited``; ``recalled``: cited from memory, not checked; ``estimated``: by us; ``assumed``.
-    source : str
+    """What an event takes. Its basis is ``cited``; ``recalled``: cited from memory, not checked; ``estimated``: by us;
+    or ``assumed``.
     """
 
     name: str
@@ -86,12 +79,8 @@ def machine_events(operations: Mapping[str, int], moved_bytes: float, seconds: f
 
 
 def joules(events: Events, values: Mapping[str, float | np.ndarray] | None = None):
-    """Give the energy of events.
-
-    Parameters
-    ----------
-    values : dict, optional
-        Of each coefficient, a number or an array of draws. Default: the nominal values.
+    """Give the energy of events. `values` has, of each coefficient, a number or an array of draws; the nominal ones if
+    None.
     """
     values = nominal() if values is None else values
     return sum(count * values[name] * _BY_NAME[name].joules for name, count in events.items())

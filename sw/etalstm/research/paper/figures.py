@@ -91,11 +91,8 @@ def _bars(axes, number, values, label):
 
 
 def draw_bytes(rows: Sequence[Row], quantity: str, cases: Sequence[tuple[str, int, str]]) -> str:
-    """Draw ``moved`` or ``footprint`` by kind, stacked: a panel for each benchmark, a bar for each case.
-
-    Parameters
-    ----------
-    cases : sequence of (case, boards, baseline)
+    """Draw ``moved`` or ``footprint`` by kind, stacked: a panel for each benchmark, a bar for each case, number of
+    boards and baseline.
     """
     names = list(dict.fromkeys(row.benchmark for row in rows))
     figure, panels = pyplot().subplots(
@@ -183,10 +180,7 @@ def draw_kinds(points: Sequence[Point], quantity: str) -> str:
 def draw_boards(points: Sequence[Mapping]) -> str:
     """Draw how much faster several boards are than one: with the same batch, and with as large a batch each.
 
-    Parameters
-    ----------
-    points : sequence of dict
-        ``benchmark``, ``boards``; the gains ``shared``, ``pipeline``, or None, and ``batch_each``.
+    Points have ``benchmark`` and ``boards``, and the gains ``shared``, ``pipeline``, or None, and ``batch_each``.
     """
     names = list(dict.fromkeys(point["benchmark"] for point in points))
     figure, panels = pyplot().subplots(1, 2, figsize=(10, 4.4), sharey=True, constrained_layout=True)

@@ -26,14 +26,9 @@ class Work:
 
     Members
     -------
-    network : NetworkShape
-    batch, steps : int
-    kept : float
-        Bytes of intermediates over those of five dense float32 tensors, in cells that have a backward pass.
-    backward : float
-        Share of the cells that have a backward pass; others keep nothing.
-    recurrent : bool
-        Only products with h, and no update: what DeepBench measures.
+    kept : float        bytes of intermediates over those of five dense float32 tensors, in cells with a backward pass
+    backward : float    share of the cells that have a backward pass; others keep nothing
+    recurrent : bool    only products with h, and no update: what DeepBench measures
     """
 
     network: NetworkShape

@@ -44,13 +44,7 @@ Pick = Callable[[Row], Value | None]
 
 
 def page(study: Study, command: str) -> Iterator[Block]:
-    """Give the blocks of the page.
-
-    Parameters
-    ----------
-    command : str
-        That made it.
-    """
+    """Give the blocks of the page; `command` has made it."""
     yield from _opening(study, command)
     yield from _claims(study)
     yield from _gpu(study)

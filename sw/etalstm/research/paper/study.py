@@ -46,18 +46,11 @@ ON_BOARD = (DYNAMIC, ETA)
 
 @dataclass(frozen=True)
 class Point:
-    """An iteration of one network on one machine.
+    """An iteration of one network on one machine: the GPU with tuned software, or one board. `swept` is a key of
+    :data:`SWEEPS`: which size is changed.
 
-    Members
-    -------
-    swept : str
-        Which size is changed: a key of :data:`SWEEPS`.
-    benchmark : Benchmark
-    row : Row
-        Of the GPU with tuned software, or of one board.
-    operations : float
-        Useful: multiplications and additions of the network's products. Those that a machine leaves out, because a
-        factor is zero, count too.
+    The `operations` are the useful ones: multiplications and additions of the network's products. Those that a machine
+    leaves out, because a factor is zero, count too.
     """
 
     swept: str

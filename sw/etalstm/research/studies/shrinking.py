@@ -31,11 +31,8 @@ UNGUIDED = "no"
 class ScoreKind:
     """What the networks of a task are judged by; a lower score is better.
 
-    Members
-    -------
-    entry : str        name in a run's log
-    label : str
-    relative : bool    differences are shares of the dense start's score in percent, else points
+    `entry` is its name in a run's log. Where it is `relative`, differences are shares of the dense start's score in
+    percent, else points.
     """
 
     entry: str

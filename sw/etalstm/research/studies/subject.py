@@ -21,20 +21,12 @@ class Score:
 
     Members
     -------
-    title : str
-        What it is.
-    unit : str
-        Empty if it has none.
-    factor : int
-        What it is multiplied by to be shown in this unit.
-    places : int
-        Behind the decimal point.
-    lower : bool
-        A lower one is better.
-    tolerance : float
-        By how much a reduced network may be worse than a dense one.
-    relative : bool
-        The tolerance is a share of the dense network's score.
+    title, unit : str     what it is; the unit is empty if it has none
+    factor : int          what it is multiplied by to be shown in this unit
+    places : int          behind the decimal point
+    lower : bool          a lower one is better
+    tolerance : float     by how much a reduced network may be worse than a dense one
+    relative : bool       the tolerance is a share of the dense network's score
     """
 
     title: str

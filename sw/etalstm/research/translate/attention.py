@@ -69,17 +69,9 @@ class DotAttention(Attention):
 class AdditiveAttention(Attention):
     """Scores are ``v · tanh(W_q q + W_k k)``: Bahdanau et al. 2015.
 
-    They are computed as ``2 v · σ(2 W_q q + 2 W_k k)``, as tanh(x) is 2 σ(2x) - 1. The difference, the sum of v,
-    is equal at all steps, so the softmax does not see it. On a CPU PyTorch's σ took an eighth of its tanh's time.
-
-    Parameters
-    ----------
-    hidden : int
-        H.
-    inner : int, optional
-        A; H if not given.
-    recompute : str
-        See :class:`Attention`.
+    They are computed as ``2 v · σ(2 W_q q + 2 W_k k)``, as tanh(x) is 2 σ(2x) - 1. The difference, the sum of v, is
+    equal at all steps, so the softmax does not see it. On a CPU PyTorch's σ took an eighth of its tanh's time. `inner`
+    is A, H if not given.
     """
 
     def __init__(self, hidden: int, inner: int | None = None, recompute: str = AUTO):

@@ -28,17 +28,10 @@ FLOATS = {CPU: 1 << 22, CUDA: 1 << 26}  # of the memory that they are measured w
 
 @dataclass(frozen=True)
 class Measured:
-    """What is measured.
+    """What is measured: H, B, T, tokens of each language, kind of attention, turns and device.
 
-    Members
-    -------
-    hidden, batch, steps, tokens : int
-        H, B, T, and tokens of each language.
-    attention : str
-    runs : int
-        Turns, of three passes of each case that count.
-    device : str
-        ``cpu`` or ``cuda``. On a GPU the model has ``torch.nn.LSTM``, on the host golden.
+    Three passes of each case count in each of the `runs` turns. The device is ``cpu`` or ``cuda``. On a GPU the model
+    has ``torch.nn.LSTM``, on the host golden.
     """
 
     hidden: int = 256

@@ -27,14 +27,9 @@ TRAINING, VALIDATION, TEST = ("train",), ("val", "valid", "validation"), ("test"
 
 @dataclass(frozen=True)
 class Pairs:
-    """Sentences of one split.
+    """Sentences of one split: sentence n of the source is a translation of sentence n of the target.
 
-    Members
-    -------
-    source, target : lists of str
-        Of equal length: sentence n of the one is a translation of sentence n of the other.
-    blank : int
-        Pairs of the files that were left out, as one of their sentences is blank.
+    `blank` counts the pairs of the files that were left out, as one of their sentences is blank.
     """
 
     source: list[str]
@@ -50,13 +45,10 @@ class Pairs:
 
 
 def read_pairs(directory: Path, names: tuple[str, ...], source: str, target: str, leave_blank: bool = False) -> Pairs:
-    """Read a split.
+    """Read a split; the first of its names that has a file is taken.
 
     Parameters
     ----------
-    directory : Path
-    names : tuple of str
-        Of the split; the first that has a file is taken.
     source, target : str
         How the files of a language are called: ``de`` for ``train.de``, ``src`` for ``src-train.txt``.
     leave_blank : bool
@@ -222,21 +214,11 @@ def padded(sentences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 def grouped(
     lengths: Sequence[tuple[int, ...]], size: int, generator: np.random.Generator | None = None
 ) -> list[list[int]]:
-    """Divide pairs into batches of similar length.
+    """Divide pairs into batches of similar length; give the numbers of the pairs of each batch.
 
-    Parameters
-    ----------
-    lengths : sequence of tuples of int
-        What pairs are sorted by: the first length, where it is equal the next one.
-    size : int
-        Pairs of a batch; the last one has what is left.
-    generator : Generator, optional
-        Draws the order of pairs of equal length, then that of the batches. Without it both are in ascending order.
-
-    Returns
-    -------
-    list of lists of int
-        Numbers of the pairs of each batch; each pair is in one batch.
+    Pairs are sorted by their first length, where it is equal by the next one. A batch has `size` pairs, the last one
+    what is left. A generator draws the order of pairs of equal length, then that of the batches. Without it both are in
+    ascending order.
     """
     numbers = np.arange(len(lengths)) if generator is None else generator.permutation(len(lengths))
     order: list[int] = sorted(numbers.tolist(), key=lambda number: lengths[number])

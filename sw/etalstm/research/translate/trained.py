@@ -89,14 +89,7 @@ BATCH = 64  # sentences that are translated at once
 
 @dataclass(frozen=True)
 class Trained:
-    """A model and what belongs to it.
-
-    Members
-    -------
-    model : Translator
-    vocabularies : Vocabularies
-    longest : int                 tokens after which a translation is cut
-    """
+    """A model and what belongs to it; a translation is cut after `longest` tokens."""
 
     model: Translator
     vocabularies: Vocabularies

@@ -35,21 +35,10 @@ BEAM = 5  # of the test at a run's end
 class Trainer(ModuleRun[TranslationSettings, TranslationPosition]):
     """A run. Entries of its log are of kind ``iteration``, ``epoch``, ``test`` and ``interrupted``.
 
-    Parameters
-    ----------
-    settings : TranslationSettings
-    corpus : Corpus
-    folder : RunFolder
-        Open. It has, in the files of :mod:`etalstm.train.folder`, the settings, the log, the last checkpoint, that with
-        the lowest validation loss, and the vocabularies.
-    engine : str or Device
-    resume : bool
-        Go on from the last checkpoint; the bits are those of a run that was never interrupted.
-
-    Raises
-    ------
-    RunError, CheckpointError
-        If the folder's files are not those of such a run.
+    The folder is open. It has, in the files of :mod:`etalstm.train.folder`, the settings, the log, the last checkpoint,
+    that with the lowest validation loss, and the vocabularies. With `resume` the run goes on from the last checkpoint;
+    the bits are those of a run that was never interrupted. :class:`RunError` or :class:`CheckpointError` if the
+    folder's files are not those of such a run.
     """
 
     def __init__(
