@@ -66,16 +66,9 @@ class ModuleCheckpoint(Sealed[Described]):
 
 
 class ModuleRun(Generic[Chosen, Positioned]):
-    """A run of a module in a folder. What it does is in a subclass, as the entries of its log.
+    """A run of a module in an open folder. What it does is in a subclass, as the entries of its log.
 
-    Parameters
-    ----------
-    settings : RunSettings
-    folder : RunFolder
-        Open.
-    position : ModulePosition
-        Of a run that begins. Where one goes on, the subclass takes that of the checkpoint.
-    resume : bool
+    `position` is that of a run that begins. Where one goes on, the subclass takes that of the checkpoint.
     """
 
     def __init__(self, settings: Chosen, folder: RunFolder, position: Positioned, resume: bool):

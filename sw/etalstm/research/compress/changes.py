@@ -51,7 +51,7 @@ def next_attempt(
     failed: Sequence[int] | None,
     guides: Sequence[Profile | None],
 ) -> Attempt | None:
-    """Say what to try next.
+    """Say what to try next; None if there is nothing left to try.
 
     Parameters
     ----------
@@ -64,11 +64,6 @@ def next_attempt(
         some dimensions have guides, until theirs are.
     guides : sequence of Profile or None
         For each dimension: stop at the profile's points only.
-
-    Returns
-    -------
-    Attempt or None
-        None if there is nothing left to try.
     """
     compared = [number for number, guide in enumerate(guides) if guide is not None] or range(len(counts))
     while True:

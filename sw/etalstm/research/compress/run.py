@@ -23,21 +23,11 @@ ACCEPTED, REJECTED = "accepted", "rejected"
 class Run(ModuleRun[CompressSettings, CompressPosition]):
     """A run. Entries of its log are of kind ``iteration``, ``epoch``, ``diverged``, ``test`` and ``interrupted``.
 
-    The entry that ends a round has a ``decision``: that of its last epoch, or that its training diverged.
-
-    Parameters
-    ----------
-    settings : CompressSettings
-    task : Task
-        Of the same settings.
-    folder : RunFolder
-        Open. ``checkpoint.safetensors`` is the last state, ``best.safetensors`` the last network that was accepted,
-        ``network.safetensors`` the same without masks, ``dense.safetensors`` the dense start.
-    engine : str or Device
-    target : Target
-    resume : bool
-        Go on from the last checkpoint; the bits are those of a run that was never interrupted. If the run had ended,
-        its last step goes on as far as the settings allow now.
+    The entry that ends a round has a ``decision``: that of its last epoch, or that its training diverged. Task and
+    settings are the same run's. The folder is open. ``checkpoint.safetensors`` is the last state, ``best.safetensors``
+    the last network that was accepted, ``network.safetensors`` the same without masks, ``dense.safetensors`` the dense
+    start. With `resume` the run goes on from the last checkpoint; the bits are those of a run that was never
+    interrupted. If the run had ended, its last step goes on as far as the settings allow now.
 
     Raises
     ------

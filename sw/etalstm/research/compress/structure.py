@@ -144,21 +144,9 @@ def reads_inputs(name: str) -> bool:
 def units_of(lstm: nn.LSTM | HLSTM, layer: int = 0, readers: Sequence[Side] = ()) -> Dimension:
     """Give the units of a layer: the rows of their gates, their recurrent column, and who reads them.
 
-    A unit of an H-LSTM has one unit of each gate's hidden layer with it: a layer's hidden layers have as many units as
-    the layer.
-
-    Parameters
-    ----------
-    lstm : LSTM or HLSTM
-        With masks, of one direction, without a projection.
-    layer : int
-    readers : sequence of Side
-        Who reads the units, besides the layer itself and the next one of the same module.
-
-    Raises
-    ------
-    ValueError
-        If there is no such layer, or the LSTM has two directions or a projection.
+    The LSTM has masks. A unit of an H-LSTM has one unit of each gate's hidden layer with it: a layer's hidden layers
+    have as many units as the layer. `readers` read the units, besides the layer itself and the next one of the same
+    module. ``ValueError`` if there is no such layer, or the LSTM has two directions or a projection.
     """
     check_lstm(lstm)
     if not 0 <= layer < lstm.num_layers:
@@ -183,13 +171,8 @@ def check_lstm(lstm: nn.LSTM | HLSTM) -> None:
 
 @dataclass(frozen=True)
 class Compact:
-    """A smaller LSTM.
-
-    Members
-    -------
-    module : LSTM or HLSTM      without masks
-    inputs : Tensor, int64      numbers of the inputs that it still reads
-    units : tuple of Tensors    numbers of the units that each layer still has
+    """A smaller LSTM without masks, and the numbers of the inputs that it still reads and of each layer's units that
+    are left.
     """
 
     module: nn.LSTM | HLSTM

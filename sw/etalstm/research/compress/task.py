@@ -25,16 +25,10 @@ from etalstm.research.compress_settings import LANGUAGE, SPEECH, CompressSetting
 
 
 class LanguageModel(Network):
-    """Predicts the next word at every step.
+    """Predicts the next word at every step, in one direction.
 
-    Parameters
-    ----------
-    sizes : Sizes
-        Inputs are those of an embedding, outputs words. One direction.
-    dropout : float
-        Share that is dropped of embeddings, between layers and before the output, in training.
-    lstm : keyword arguments
-        Of :class:`etalstm.nn.LSTM`.
+    Inputs of the sizes are those of an embedding, outputs words. `dropout` is the share that is dropped of embeddings,
+    between layers and before the output, in training. Other arguments are those of :class:`etalstm.nn.LSTM`.
     """
 
     embedding: nn.Embedding
@@ -115,28 +109,15 @@ def _packed(batch: SpeechBatch) -> PackedSequence:
 
 
 class Task(ABC):
-    """A task.
-
-    Parameters
-    ----------
-    settings : CompressSettings
+    """A task; :class:`DataError` if the data are missing or damaged.
 
     Members
     -------
-    SCORE : str
-        Name of the score in the log; less is better.
+    SCORE : str           name of the score in the log; less is better
     NETWORK : type
-    sizes : Sizes
-        Of the dense start.
-    steps : int
-        Of the iteration whose cycles count.
-    fingerprint : int
-        Of the data.
-
-    Raises
-    ------
-    DataError
-        If the data are missing or damaged.
+    sizes : Sizes         of the dense start
+    steps : int           of the iteration whose cycles count
+    fingerprint : int     of the data
     """
 
     SCORE: ClassVar[str]

@@ -59,18 +59,11 @@ Events = Mapping[str, float]
 
 
 def machine_events(operations: Mapping[str, int], moved_bytes: float, seconds: float, boards: int = 1) -> Events:
-    """Count the events of an iteration on our machine.
+    """Count the events of an iteration on our machine; all boards do the same.
 
-    Parameters
-    ----------
-    operations : dict
-        Of one board: ``mac`` and ``elementwise`` operations of the PEs, lanes without an element included, and those of
-        the ``activation`` units. An operation of a PE passes its multiplier and its adder.
-    moved_bytes : float
-        Between memory and machine, of one board.
-    seconds : float
-    boards : int
-        They all do the same.
+    Operations and the bytes moved between memory and machine are of one board: ``mac`` and ``elementwise`` operations
+    of the PEs, lanes without an element included, and those of the ``activation`` units. An operation of a PE passes
+    its multiplier and its adder.
     """
     of_pes = operations["mac"] + operations["elementwise"]
     passed = of_pes + _ACTIVATION_OPERATIONS * operations["activation"]

@@ -108,14 +108,8 @@ def points(sweeps: Sweeps, roofline: gpu.Roofline, measure: Measure) -> list[Poi
 class Study:
     """What was compared.
 
-    Members
-    -------
-    benchmarks : sequence of Benchmark
-    rows : list of Row
-    fitted : Fitted
-    published : list of Benchmark     whose times the GPU is fitted to, or held to
-    board_operations : float          multiplications and additions of one board in a second, at most
-    scaling : list of Point           networks of other sizes
+    The GPU is fitted to the times of the `published` benchmarks, or held to them. A board makes at most
+    `board_operations` multiplications and additions in a second. `scaling` has networks of other sizes.
     """
 
     benchmarks: Sequence[Benchmark]

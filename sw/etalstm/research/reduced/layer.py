@@ -160,12 +160,7 @@ class _Inner(NamedTuple):
 class _Forward:
     """A forward pass, and what it stores of each block that is not skipped.
 
-    Parameters
-    ----------
-    plan, storage, stores
-        As :class:`ReducedLayer` takes them.
-    limits : (6,)
-        Thresholds of the local gradients, none below the smallest normal number.
+    The limits (6,) are the thresholds of the local gradients, none below the smallest normal number.
     """
 
     def __init__(self, plan: Plan, storage: LayerStorage, stores: bool, limits: Tensor):
@@ -221,14 +216,8 @@ class _Forward:
 class _Backward:
     """A backward pass; gradients of what needs none are None.
 
-    Parameters
-    ----------
-    plan, storage, norms
-        As :class:`ReducedLayer` takes them.
-    saved : sequence
-        x, h0, w_ih, w_hh as a Matrix, y, and what the forward pass stored.
-    needed : bools
-        Of x, h0, c0, w_ih, w_hh and bias: whether there is a gradient.
+    Saved are x, h0, w_ih, w_hh as a Matrix, y, and what the forward pass stored. Needed says of x, h0, c0, w_ih, w_hh
+    and bias whether there is a gradient.
     """
 
     def __init__(self, plan: Plan, storage: LayerStorage, norms, saved: Sequence, needed: Sequence[bool]):

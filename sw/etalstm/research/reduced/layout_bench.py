@@ -22,16 +22,9 @@ GAIN = 1.2  # of a choice that matters: the slower layout takes so many times as
 class Timing:
     """What was measured for one H and B. Seconds are those of a step, forward and backward.
 
-    Members
-    -------
-    hidden, batch : int
-        H, B.
-    layout : str
-        The chosen one.
-    major, minor, chosen : float
-        Seconds of the recurrent product and of all that depends on its layout.
-    layer, torch : float
-        Seconds of a whole step with all gradients: of the chosen layout, and of ``torch.nn.LSTM``.
+    Those of `major`, `minor` and the `chosen` layout are of the recurrent product and of all that depends on its
+    layout; those of `layer` and `torch` of a whole step with all gradients: of the chosen layout, and of
+    ``torch.nn.LSTM``.
     """
 
     hidden: int

@@ -139,16 +139,8 @@ class LSTM(torch.nn.LSTM):
     def contributions(self) -> np.ndarray:
         """Give what each cell of the last measured pass added to the norm of its layer's weight gradient.
 
-        Returns
-        -------
-        array, float64, (L, T, B)
-            ‖δ‖·‖xh‖ of each sequence, in the order of a packed batch; 0 at padding, at skipped cells, and where no
-            gradient has come.
-
-        Raises
-        ------
-        RuntimeError
-            If no forward pass was measured.
+        It is float64, (L, T, B): ‖δ‖·‖xh‖ of each sequence, in the order of a packed batch; 0 at padding, at skipped
+        cells, and where no gradient has come. ``RuntimeError`` if no forward pass was measured.
         """
         if not self._norms:
             raise RuntimeError("no forward pass was measured: set measure to True before it")

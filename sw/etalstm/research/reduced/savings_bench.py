@@ -45,13 +45,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Work:
-    """A layer and its data.
-
-    Members
-    -------
-    w_ih, w_hh, bias : arrays, float32, (4H, I), (4H, H), (4H,)
-    x, dy : arrays, float32, (T, B, I), (T, B, H)
-    """
+    """A layer and its data, float32: w_ih (4H, I), w_hh (4H, H), bias (4H,), x (T, B, I) and dy (T, B, H)."""
 
     w_ih: np.ndarray
     w_hh: np.ndarray

@@ -100,12 +100,9 @@ class Subject(ABC):
 
     Members
     -------
-    command : str
-        Of ``eta-lstm``.
-    named : tuple of str
-        Settings that name the data.
-    sizes : tuple of str
-        Those that a page shows, defaults too.
+    command : str            of ``eta-lstm``
+    named : tuple of str     settings that name the data
+    sizes : tuple of str     those that a page shows, defaults too
     """
 
     command: ClassVar[str]

@@ -20,11 +20,8 @@ HOST_GROUP_BYTES, GPU_GROUP_BYTES = 1 << 20, 1 << 27
 class Attention(nn.Module):
     """What both kinds have in common. Sentences are worked on in groups, so that few maps are there at a time.
 
-    Parameters
-    ----------
-    recompute : str
-        Whether the maps inside are computed again in the backward pass: ``auto``, ``on`` or ``off``. The bits are the
-        same. See :func:`etalstm.nn.recompute.recompute`.
+    `recompute` says whether the maps inside are computed again in the backward pass: ``auto``, ``on`` or ``off``. The
+    bits are the same. See :func:`etalstm.nn.recompute.recompute`.
     """
 
     def __init__(self, recompute: str = AUTO):

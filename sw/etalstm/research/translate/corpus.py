@@ -124,14 +124,9 @@ class Vocabularies:
 
 @dataclass(frozen=True)
 class Corpus:
-    """The splits.
+    """The splits: training as numbers, sources and targets; validation and test as texts.
 
-    Members
-    -------
-    training : (lists of sources, list of targets)      as numbers
-    validation, test : Pairs                            as texts; the test may be None
-    vocabularies : Vocabularies
-    left_out, blank : int                               training pairs that are too long, or have a blank sentence
+    Training pairs that were `left_out` are too long; those that are `blank` have a blank sentence.
     """
 
     training: tuple[list[list[int]], list[list[int]]]

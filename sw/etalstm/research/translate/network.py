@@ -38,16 +38,9 @@ class Translator(nn.Module):
 
     The attention reads the decoder's outputs, as Luong et al. have it: ``a = tanh(W [mean; h])`` goes to the output
     layer, and not into the decoder's next step. So with the target given, the decoder is one call of the LSTM for all
-    steps, whichever way the attention makes its scores.
-
-    Parameters
-    ----------
-    source_tokens, target_tokens : int
-    sizes : Sizes
-    recompute : str
-        Whether the attention's maps are computed again: see :class:`etalstm.research.translate.attention.Attention`.
-    lstm : keyword arguments
-        Of :class:`etalstm.nn.LSTM`: ``engine``, ``storage``, ``theta``, ``slices``, ``input_threshold``.
+    steps, whichever way the attention makes its scores. `recompute` says whether the attention's maps are computed
+    again: see :class:`etalstm.research.translate.attention.Attention`. Other arguments are those of
+    :class:`etalstm.nn.LSTM`: ``engine``, ``storage``, ``theta``, ``slices``, ``input_threshold``.
     """
 
     def __init__(self, source_tokens: int, target_tokens: int, sizes: Sizes = _SIZES, recompute: str = AUTO, **lstm):

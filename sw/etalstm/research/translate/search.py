@@ -59,10 +59,7 @@ def beam_search(
 class _Beams:
     """The beginnings that a search follows: W for each of B sentences, in rows of one after the other.
 
-    Members
-    -------
-    last : Tensor, (B·W,)     last token of each
-    ended : Tensor, bool, (B, W)
+    `last` has the last token of each, (B·W,). `ended` is bool, (B, W).
     """
 
     def __init__(self, sentences: int, width: int, longest: int, penalty: float):

@@ -24,13 +24,8 @@ from etalstm.train.folder import RunFolder
 
 
 class TranslationPosition(ModulePosition):
-    """Where a run is.
-
-    Members
-    -------
-    iteration, epoch, batch            as of a :class:`ModulePosition`
-    best : float or None               lowest validation loss
-    delta_threshold : float or None    of the next iteration, where δ has a target
+    """Where a run is: `best` is the lowest validation loss, `delta_threshold` that of the next iteration, where δ has a
+    target.
     """
 
     best: float | None = None
