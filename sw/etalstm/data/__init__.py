@@ -59,21 +59,11 @@ def open_dataset(name: str, directory: Path | str | None = None) -> DataSet:
 
 
 def open_data(settings, encoding: Encoding | None = None) -> DataSet:
-    """Load the data set of a run's settings.
+    """Load the data set of a run's settings: their `dataset`, or with a `task` the user's own file as `data`.
 
-    Parameters
-    ----------
-    settings : Settings
-        With a `dataset`, or with a `task` and the user's own file as `data`.
-    encoding : Encoding, optional
-        Of a network that is trained already: the user's file is then a test split as a whole.
-
-    Raises
-    ------
-    ValueError
-        If there is neither or both, or as :func:`open_dataset`.
-    DataError
-        If files are missing or not what they should be.
+    With the encoding of a network that is trained already, the user's file is a test split as a whole. Raises
+    ``ValueError`` if there is neither or both, or as :func:`open_dataset`, and :class:`DataError` if files are missing
+    or not what they should be.
     """
     if settings.task is None:
         if settings.dataset is None:

@@ -63,21 +63,11 @@ def raw_of(path: Path, examples: list[Example], task: str) -> Raw:
 
 
 def read_inputs(path: Path, encoding: Encoding) -> list[np.ndarray]:
-    """Read sequences to answer.
+    """Read sequences to answer: tokens, int64, (T,), or vectors, float32, (T, I).
 
+    The file has arrays, ``x`` and where lengths differ ``lengths``, or it is a table of the numbers of a step a row. A
+    table's columns are found by the names that the trained network's encoding has; that of labels needs not be there.
     Raises :class:`DataError` if the file or what it holds is not what it should be.
-
-    Parameters
-    ----------
-    path : Path
-        Arrays with ``x`` and, where lengths differ, ``lengths``; or a table of the numbers of a step a row.
-    encoding : Encoding
-        Of the trained network. A table's columns are found by its names; that of labels needs not be there.
-
-    Returns
-    -------
-    list of arrays
-        Tokens, int64, (T,), or vectors, float32, (T, I).
     """
     kind = path.suffix.lower()
     if kind == ARRAYS:

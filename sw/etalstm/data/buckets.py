@@ -76,20 +76,9 @@ def cut_by_bucket(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Cut sequences into batches, shorter buckets first; only the last batch may have fewer than `batch` sequences.
 
-    Parameters
-    ----------
-    order : array, integers, (N,)
-        Numbers of the sequences. Those of one bucket keep this order.
-    lengths : array, integers
-        Steps of the sequences, by their number.
-    bounds : ascending integers
-
-    Yields
-    ------
-    steps : int
-        Of the batch: the bound of its longest sequence's bucket.
-    chosen : array, integers, at most (batch,)
-        Numbers of its sequences.
+    `order` has the numbers of the sequences; those of one bucket keep this order. `lengths` are by their number,
+    `bounds` ascend. Yields the steps of each batch, which are the bound of its longest sequence's bucket, and the
+    numbers of its sequences.
     """
     buckets = _buckets_of(lengths[order], bounds)
     ascending = np.argsort(buckets, kind="stable")

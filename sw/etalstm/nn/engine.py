@@ -208,19 +208,9 @@ _OPEN: weakref.WeakValueDictionary[str, DeviceEngine] = (
 
 
 def engine_of(engine: str | Device | Engine) -> Engine:
-    """Give the engine of a device.
+    """Give the engine of an open device, of a name that :func:`etalstm.device.open_device` knows, or of ``float64``.
 
-    Parameters
-    ----------
-    engine : str, Device or Engine
-        A name that :func:`etalstm.device.open_device` knows, ``float64``, or an open device.
-
-    Raises
-    ------
-    ValueError
-        If there is no such name.
-    TypeError
-        If it is something else.
+    Raises ``ValueError`` if there is no such name, ``TypeError`` if it is something else.
     """
     if isinstance(engine, Engine):
         return engine

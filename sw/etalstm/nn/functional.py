@@ -204,17 +204,13 @@ def accelerate(
     input_threshold: float | tuple[LayerThresholds, ...] = 0.0, refresh: int | None = None,
     delta_threshold: float = 0.0,
 ) -> OnEngine:  # fmt: skip
-    """Run every ``torch.nn.LSTM`` inside a ``with`` statement on an engine.
+    """Run every ``torch.nn.LSTM`` inside a ``with`` statement on an engine. Arguments: see :class:`etalstm.nn.LSTM`.
 
     A backward pass may follow outside; it goes to the engine that ran the forward pass.
 
     Raises ``ValueError`` or ``TypeError`` if there is no such engine or storage, or a threshold is negative or not
     finite. Inside the statement, an LSTM raises ``ValueError`` if `storage` has policies, or `input_threshold` entries,
     for another number of layers.
-
-    Parameters
-    ----------
-    engine, storage, theta, slices, input_threshold, refresh, delta_threshold : see :class:`etalstm.nn.LSTM`
     """
     choices: dict[str, Any] = {"storage": storage, "theta": theta, "slices": slices}
     choices |= {"input_threshold": input_threshold, "refresh": refresh}

@@ -50,15 +50,8 @@ def write_onnx(
 def read_onnx(path: Path | str, **options) -> LSTM:
     """Read the LSTM nodes of an ONNX file as one module.
 
-    Parameters
-    ----------
-    **options
-        Further arguments of :class:`etalstm.nn.LSTM`: ``batch_first``, ``dropout``, ``engine``, ``storage`` and so on.
-
-    Raises
-    ------
-    InterchangeError
-        See :func:`etalstm.formats.interchange.onnx_read.read_onnx`.
+    `options` are further arguments of :class:`etalstm.nn.LSTM`: ``batch_first``, ``dropout``, ``engine``, ``storage``
+    and so on. Errors are those of :func:`etalstm.formats.interchange.onnx_read.read_onnx`.
     """
     state = onnx_read.read_onnx(Path(path))
     sizes = state.input_size, state.hidden_size, len(state.layers)

@@ -44,20 +44,11 @@ def double_backward(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], batch_sizes: Tensor | None, reverse: bool,
     gradients: Sequence[Tensor | None],
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Differentiate a layer's backward pass.
+    """Differentiate a layer's backward pass: give gradients of `outputs` and `inputs`.
 
-    Parameters
-    ----------
-    outputs : dy (T, B, H) or packed, dh, dc (1, B, H)
-        What the backward pass was given.
-    inputs : x, h0, c0, w_ih, w_hh, b_ih, b_hh
-    batch_sizes, reverse : see :func:`layer_forward`
-    gradients : seven tensors
-        Gradients of what the backward pass gave: of dx, dh0, dc0, dW_ih, dW_hh, and of db twice.
-
-    Returns
-    -------
-    gradients of `outputs` and `inputs`
+    `outputs` are what the backward pass was given: dy (T, B, H) or packed, dh, dc (1, B, H). `inputs` are x, h0, c0,
+    w_ih, w_hh, b_ih, b_hh. `gradients` are those of what the backward pass gave: of dx, dh0, dc0, dW_ih, dW_hh, and of
+    db twice.
     """
     again = torch.is_grad_enabled()
     with torch.enable_grad():
@@ -147,16 +138,9 @@ def _backward_kernel(
     dy: Tensor, dh: Tensor, dc: Tensor, x: Tensor, h0: Tensor, c0: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor,
     b_hh: Tensor, batch_sizes: Tensor | None, reverse: bool, engine: str, execution: str, delta_threshold: float,
 ) -> Gradients:  # fmt: skip
-    """Go back through one layer and direction.
+    """Go back through one layer and direction: give gradients of x, h0, c0, w_ih, w_hh, b_ih, b_hh.
 
-    Parameters
-    ----------
-    dy, dh, dc : (T, B, H) or packed, (1, B, H), (1, B, H)
-        Gradients of what :func:`lstm_layer` gave for the other arguments.
-
-    Returns
-    -------
-    gradients of x, h0, c0, w_ih, w_hh, b_ih, b_hh
+    dy (T, B, H) or packed, dh, dc (1, B, H) are gradients of what :func:`lstm_layer` gave for the other arguments.
     """
     order = _StepOrder(batch_sizes, reverse)
     make_call = partial(order.call, x, h0, c0, (w_ih, w_hh, b_ih, b_hh), execution)

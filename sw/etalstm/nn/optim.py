@@ -56,14 +56,9 @@ class SGD(torch.optim.SGD):
     def step(self, closure=None):
         """Take one step. If it raises an error, no parameter has changed.
 
-        Raises
-        ------
-        ValueError
-            As for the constructor, for what a group holds by now.
-        DivergedError
-            If a gradient of a layer is not finite.
-        DeviceError
-            If a device fails; the message names it. Devices that have taken the step load the weights anew.
+        Raises ``ValueError`` as the constructor, for what a group holds by now; :class:`DivergedError` if a gradient of
+        a layer is not finite; :class:`DeviceError`, naming the device, if one fails. Devices that have taken the step
+        load the weights anew.
         """
         loss = None
         if closure is not None:

@@ -148,17 +148,7 @@ def check_bounds(settings: object) -> None:
 
 
 def refuse_unused(given: Iterable[str], settings: object, data: object) -> None:
-    """Raise ``ValueError``, naming the option, if one of the settings that a user gave is not used.
-
-    Parameters
-    ----------
-    given : iterable of str
-        Names of settings.
-    settings : dataclass
-        All of the run.
-    data : DataSet
-        That of the settings.
-    """
+    """Raise ``ValueError``, naming the option, if a setting that a user gave is not used in this run."""
     names = set(given)
     for name, one in declared(type(settings)).items():
         for condition in one.setting.unused if name in names else ():

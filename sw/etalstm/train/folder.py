@@ -49,13 +49,9 @@ class RunFolder:
     def open(self, resume: bool = False, overwrite: bool = False) -> None:
         """Make the folder if need be, and lock it; one that is open stays open.
 
-        Raises
-        ------
-        RunError
-            If there is a run in it and it is neither to go on nor to be overwritten, if another process has the folder,
-            or if something else than a file has the name of one of the run's.
-        OSError
-            If it cannot be made or written to.
+        Raises :class:`RunError` if there is a run in it and it is neither to go on nor to be overwritten, if another
+        process has the folder, or if something else than a file has the name of one of the run's; and ``OSError`` if it
+        cannot be made or written to.
         """
         if self._lock is not None:
             return
