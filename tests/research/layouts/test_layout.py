@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 import etalstm.nn
 from etalstm.cli.main import run as run_command
-from etalstm.host import processors
+from etalstm.host import computer
 from etalstm.research import layouts
 from etalstm.research.layouts import (
     BATCH_MAJOR,
@@ -314,9 +314,9 @@ def test_explain_tells_the_layouts():
 
 
 def test_the_processor_has_a_name(monkeypatch, tmp_path):
-    assert processors.processor_name()
-    monkeypatch.setattr(processors, "Path", lambda name: tmp_path / "none")  # no Linux
-    assert processors.processor_name.__wrapped__() == processors.platform.machine()
+    assert computer.processor_name()
+    monkeypatch.setattr(computer, "Path", lambda name: tmp_path / "none")  # no Linux
+    assert computer.processor_name.__wrapped__() == processors.platform.machine()
 
 
 TINY = ["--hidden", "4,6", "--batch", "3", "--seconds", "0"]
