@@ -51,34 +51,19 @@ class Plan:
     cell : Cell, optional            of all layers; default: the network's
     layers_apart : bool              the backward pass has a program for each layer, where there is one segment
 
-    Raises
-    ------
-    PlanError
-        If the network does not fit; the message says how much is needed and had.
-    ValueError
-        If the channels cannot be divided into so many groups, or tokens are shared and the network's cell is no LSTM.
+    Raises ``PlanError`` if the network does not fit; the message says how much is needed and had.
+    Raises ``ValueError`` if the channels cannot be divided into so many groups, or tokens are shared and the network's
+    cell is no LSTM.
     """
 
     def __init__(
-        self,
-        config: Config,
-        network: NetworkShape,
-        batch: int,
-        steps: int,
-        execution: Execution = Execution(),  # noqa: B008  frozen
-        *,
-        masked: bool = False,
-        share: Callable[[int], float] = whole,
-        segments: list[Segment] | None = None,
-        density: float = 1.0,
-        memory_bytes: int | None = None,
-        program_room: Mapping[str, int] = MappingProxyType({}),
-        every_delta: bool = True,
-        parts: int = 1,
-        groups: int = 1,
-        cell: Cell | None = None,
-        layers_apart: bool = False,
-    ):
+        self, config: Config, network: NetworkShape, batch: int, steps: int,
+        execution: Execution = Execution(), *,  # noqa: B008  frozen
+        masked: bool = False, share: Callable[[int], float] = whole, segments: list[Segment] | None = None,
+        density: float = 1.0, memory_bytes: int | None = None,
+        program_room: Mapping[str, int] = MappingProxyType({}), every_delta: bool = True, parts: int = 1,
+        groups: int = 1, cell: Cell | None = None, layers_apart: bool = False,
+    ):  # fmt: skip
         self._had, cell = memory_bytes, cell or network.declared
         self._check_weights(config, network, cell)
         if execution.shared_tokens is not None:

@@ -15,7 +15,7 @@ from etalstm.network.shape import NetworkShape
 from etalstm.network.slices import AUTO, Parts, check_slices, part_counts
 from etalstm.plan.memory.allocation import batch_of, machine_of_group
 from etalstm.plan.memory.operands import LOCAL_GRADIENTS
-from etalstm.plan.memory.stored import REGIONS, Segment, divide
+from etalstm.plan.memory.stored import REGIONS, divide
 from etalstm.plan.memory.tiling import Share, stay, weight_vectors
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import Config
@@ -41,11 +41,6 @@ def group_costs(
 def group_counts(config: Config, network: NetworkShape, batch: int, slices: int, narrow: bool = False) -> list[int]:
     """Give the numbers of groups that the slices of a batch can be arranged for, the fastest first."""
     return list(group_costs(config, network, batch, slices, narrow))
-
-
-def best_slices(config: Config, network: NetworkShape, batch: int, narrow: bool = False) -> list[int]:
-    """Give numbers of slices for which each group of channels has one slice, the fastest first."""
-    return list(group_costs(config, network, batch, AUTO, narrow))
 
 
 def step_cycles(
@@ -107,12 +102,8 @@ def plan_network(
         As many slices as the machine uses best, instead of the execution's. `groups` are not given then.
     options                               further ones of :class:`Plan`
 
-    Raises
-    ------
-    ValueError
-        If there are more slices than sequences.
-    PlanError
-        If the network does not fit the memory or the budget.
+    Raises ``ValueError`` if there are more slices than sequences, ``PlanError`` if the network does not fit the memory
+    or the budget.
     """
 
     def plan(slices: int, groups: Sequence[int]) -> Plan:
@@ -162,13 +153,8 @@ def plan_whole(memory_bytes: int | None, make: Callable[..., Plan], groups: Sequ
     """Plan for a memory, with the first number of groups that fits.
 
     For each number of groups, δ of all layers is kept if that fits, else of one layer at a time. Only then the next
-    number is tried. Only :meth:`etalstm.device.api.Session.contributions` needs δ of all layers.
-
-    Parameters
-    ----------
-    memory_bytes : int or None    none: any
-    make : function               makes the plan, with `groups` and `every_delta`, and for `memory_bytes`
-    groups : sequence of int      numbers of groups of channels, see :func:`etalstm.plan.choose.fit.group_counts`
+    number is tried. Only :meth:`etalstm.device.api.Session.contributions` needs δ of all layers. `make` makes the plan,
+    with `groups` and `every_delta`, and for `memory_bytes` (None: any).
 
     Raises ``PlanError`` if the network does not fit; the message says what is needed.
     """
@@ -185,14 +171,8 @@ def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = 
     """Plan with as few segments as a budget allows.
 
     The channels work in groups only where one segment is enough: each group has weights of its own, which leave less
-    room for what cells keep.
-
-    Parameters
-    ----------
-    budget : int                bytes of the device's memory
-    make : function
-        Makes the plan of some `groups` (default: one) and `segments` (default: one of all cells).
-    groups : sequence of int    numbers of groups of channels, see :func:`etalstm.plan.choose.fit.group_counts`
+    room for what cells keep. `make` makes the plan of some `groups` (default: one) and `segments` (default: one of all
+    cells); `budget` is in bytes of the device's memory.
 
     Raises ``PlanError`` if the budget is too small however often the cells are divided; the message says what is
     needed.
@@ -205,7 +185,7 @@ def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = 
     likely = [count for count, size in estimates.items() if size <= budget]
     # Estimates leave out that every segment has programs of its own: a number of segments that seems to fit may not.
     for count in [*likely, *(count for count in estimates if count not in likely)]:
-        tried.append(make(segments=_divided(tried[0], count)))
+        tried.append(make(segments=divide(tried[0].map.kept.needs(), tried[0].map.steps, count)))
         if _fits(tried[-1], budget):
             return tried[-1]
     needed = min(plan.memory_bytes for plan in tried)
@@ -217,14 +197,9 @@ def plan_best_slices(
 ) -> Plan:
     """Plan with the number of slices that the machine uses best: one for each of the fastest groups that fit.
 
-    Parameters
-    ----------
-    plan : function    plans with `slices`, for the first of `groups` that fits
-    narrow : bool      see :func:`etalstm.plan.choose.fit.step_cycles`
-
-    Raises ``PlanError`` if the network does not fit.
+    `plan` plans with `slices`, for the first of `groups` that fits. Raises ``PlanError`` if the network does not fit.
     """
-    for count in best_slices(config, network, batch, narrow):
+    for count in group_costs(config, network, batch, AUTO, narrow):
         try:
             planned = plan(slices=count, groups=[count])
         except PlanError as error:
@@ -248,13 +223,7 @@ def _first_that_fits(budget: int | None, make: Callable[..., Plan], groups: Sequ
 
 def _fits(plan: Plan, budget: int | None) -> bool:
     """Tell whether a plan keeps within a budget, if any; its programs are not made if the windows do not."""
-    if budget is None:
-        return True
-    return plan.windows_bytes <= budget and plan.memory_bytes <= budget
-
-
-def _divided(plan: Plan, count: int) -> list[Segment]:
-    return divide(plan.map.kept.needs(), plan.map.steps, count)
+    return budget is None or (plan.windows_bytes <= budget and plan.memory_bytes <= budget)
 
 
 def _estimates(plan: Plan) -> dict[int, int]:

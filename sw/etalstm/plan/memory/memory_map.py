@@ -1,7 +1,8 @@
 """The memory map: named arrays in every channel's window, host arrays in them, and where the windows lie."""
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -82,14 +83,8 @@ class Array:
 def batch_index(parts: Parts, make_index: Callable[[], np.ndarray], inner: int) -> np.ndarray:
     """Index of an array of the whole batch in the windows of all groups, from one of a part in those of its group.
 
-    Parameters
-    ----------
-    make_index : function    makes the index of a part: int64, (channels of a group, ...)
-    inner : int              elements of the axes behind the batch axis
-
-    Returns
-    -------
-    array, int64, (channels, ...)
+    `make_index` makes the index of a part, int64, (channels of a group, ...). `inner` counts the elements of the axes
+    behind the batch axis. The result is int64, (channels, ...).
     """
     index = make_index()
     if parts.count == 1:
@@ -207,16 +202,9 @@ class MemoryMap:
 
 
 def pack(array: Array, values: np.ndarray) -> np.ndarray:
-    """Lay a host array out as the channels' windows hold it.
+    """Lay a host array out as the channels' windows hold it: float32, from ``array.shape`` to ``array.copy_words``.
 
-    Parameters
-    ----------
-    values : array, float32, of ``array.shape``
-
-    Returns
-    -------
-    array, float32, of ``array.copy_words``
-        Of a narrow array: elements are rounded.
+    Elements of a narrow array are rounded.
     """
     padded = np.append(np.asarray(values, np.float32).ravel(), np.float32(array.padding))
     if array.narrow:
@@ -301,9 +289,7 @@ def place(
     memory_bytes : int, optional         size of the memory; default: any
     taken : ranges                       addresses that are in use
 
-    Returns
-    -------
-    Placement, or None if there is no room
+    Returns None if there is no room.
     """
 
     def made(base: int, stride: int, programs: int) -> Placement:
@@ -320,11 +306,7 @@ def place(
     programs = [behind, *(end for end in ends if end > behind)]
     spread = (made(base, share, program) for base in bases for program in programs)
     dense = (made(end, window_bytes, end + config.channels * window_bytes) for end in ends)
-    return _first(fits, spread) or _first(fits, dense)
-
-
-def _first(fits: Callable[[Placement], bool], placements: Iterable[Placement]) -> Placement | None:
-    return next(filter(fits, placements), None)
+    return next(filter(fits, itertools.chain(spread, dense)), None)
 
 
 def _overlap(one: range, other: range) -> bool:

@@ -9,23 +9,15 @@ from etalstm.network.slices import most_totals, slice_ranges
 from etalstm_hw.config import Config
 from etalstm_hw.contract import MOST_GATES
 
-# Scratch vectors that the mask and the merge of masked gradients need for each sequence, besides the cell's own.
-MASK_ARRAYS = 2
+# Scratch vectors
+MASK_ARRAYS = 2  # of each sequence for the mask and the merge of masked gradients, besides the cell's own
+NEEDED_ARRAYS = MOST_GATES  # of a tile of units in the backward pass: which rows of weights its δ needs, by gate
+UPDATE_ARRAYS = 4  # of each weight of a lane in the update: weight, gradient, velocity, a temporary
+UPDATE_SETS = 2  # sets of these vectors that alternate: one is loaded while another is updated
 
-# Scratch vectors that a tile of units needs besides in the backward pass: which rows of weights its δ needs, by gate.
-NEEDED_ARRAYS = MOST_GATES
-
-# The density that a compressed δ is taken to have, where reads are weighed against products: what pruning aims at.
-SPARSE_DELTA = 0.1
-
-# Likewise of the changes of x and h.
-SPARSE_CHANGES = 0.1
-
-# Scratch vectors that the update needs for each weight of a lane: weight, gradient, velocity, a temporary.
-UPDATE_ARRAYS = 4
-
-# Sets of these vectors that alternate: one is loaded while another is updated.
-UPDATE_SETS = 2
+# Densities that are assumed where reads are weighed against products
+SPARSE_DELTA = 0.1  # of a compressed δ: what pruning aims at
+SPARSE_CHANGES = 0.1  # of the changes of x and h
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -1,7 +1,7 @@
 """Programs that add the gradients of parts of a batch: of groups of channels, or of parts that follow one another."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 from itertools import pairwise
 
@@ -49,7 +49,7 @@ class NormLayer:
     def _rows_of_group(self, batch: list[Columns], tiles: int, group: int, rows: int) -> None:
         most, shards = self._room // tiles, self._layer.shards
 
-        def some_rows(turn: int, count: int = most) -> None:
+        def some_rows(turn: int, count: int) -> None:
             squares, norms = self._buffers[turn % _SETS], self._norms.at(0, outer=0)
             for columns in batch:
                 place = self._layer.gradient_at(columns.number).at(turn * most * columns.count)
@@ -60,10 +60,7 @@ class NormLayer:
             squares = squares.at(0, outer=tiles)
             self._emitter.vector(VectorOp.ADD, norms, norms, squares, outer=count, inner=tiles, serial=True)
 
-        turns, rest = divmod(rows, most)
-        self._emitter.loop(turns, some_rows)
-        if rest:
-            some_rows(turns, rest)
+        self._emitter.in_turns(rows, most, some_rows)
 
 
 def _tiles(batch: list[Columns]) -> int:
@@ -124,10 +121,10 @@ class GradientPass(ABC):
 
     def _finish(self) -> None:
 
-        def biases(turn: int, count: int = self._room) -> None:
+        def biases(turn: int, count: int) -> None:
             self._move(None, turn * self._room, count, self._buffers(turn))
 
-        self._in_turns(self._layer.tiling.gates * self._layer.tiling.units.tiles, self._room, biases)
+        self._emitter.in_turns(self._layer.tiling.gates * self._layer.tiling.units.tiles, self._room, biases)
         if self._normed_behind:
             self._emitter.join_parts()  # norms read column groups, dW was written in other parts
             self._normed_behind.emit()
@@ -145,7 +142,7 @@ class GradientPass(ABC):
         if self._normed_here:
             self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=columns.count)
 
-        def some_rows(turn: int, count: int = rows) -> None:
+        def some_rows(turn: int, count: int) -> None:
             vectors = count * columns.count
             total, free, *_ = buffers = self._buffers(turn)
             self._move(columns, turn * rows * columns.count, vectors, buffers)
@@ -154,16 +151,10 @@ class GradientPass(ABC):
                 squares = free.at(0, outer=columns.count)
                 self._emitter.vector(VectorOp.ADD, norms, norms, squares, outer=count, inner=columns.count, serial=True)
 
-        self._in_turns(self._layer.shards.rows, rows, some_rows)
+        self._emitter.in_turns(self._layer.shards.rows, rows, some_rows)
         if self._normed_here:
             place = Place(self._layer.norms, columns.first_tile)
             self._emitter.store(self._norms, place, Traffic.WEIGHTS, 1, columns.count)
-
-    def _in_turns(self, total: int, of_turn: int, emit: Callable[..., None]) -> None:
-        turns, rest = divmod(total, of_turn)
-        self._emitter.loop(turns, emit)
-        if rest:
-            emit(turns, rest)
 
     def _buffers(self, turn: int) -> list[Operand]:
         return self._sets[turn % _SETS]

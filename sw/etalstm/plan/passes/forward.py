@@ -87,7 +87,7 @@ class ForwardStage:
             if sums.tokens:
                 sums.tokens.emit()
         if self.inputs:
-            self.inputs.begin()
+            self.inputs.during(-1)
 
     def _send(self, sent: tuple[SentOperand, SentOperand], scratch: Scratch, most: int) -> None:
         """Send changes. Those of x have the scratch memory when those of the other operand have been sent."""

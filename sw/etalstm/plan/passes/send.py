@@ -152,20 +152,15 @@ class InputSender:
         batch, tiles = network.batch, spans(operand.share.tiles, most)
         self._parts = [Tiles(tile, span, batch.size_of(tile)) for tile in range(batch.count) for span in tiles]
 
-    def begin(self) -> None:
-        """Append what comes before the first step."""
-        self._advance(-1)
-
-    def during(self, step: int) -> None:
-        """Append what is to be done while a step runs."""
-        self._advance(step)
-
     def kind(self, step: int) -> tuple[bool, bool]:
         """Tell in what :meth:`during` differs from step to step, but for the last step."""
         return self._sender.sends_changes(step + 1), self._sender.sends_changes(step + 2)
 
-    def _advance(self, step: int) -> None:
-        """Hold what is sent up to the step after one, and send the changes of the second after it."""
+    def during(self, step: int) -> None:
+        """Append what is to be done while a step runs; step -1 stands for the time before the first.
+
+        What is sent up to the step after it is stored, and the changes of the second after it are sent.
+        """
         if step + 1 == self._network.steps:
             return
         for part in self._parts:

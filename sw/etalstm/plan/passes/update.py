@@ -123,24 +123,15 @@ class Refresh:
             column = columns.first_tile + position
             of_units = column >= tiling.inputs.tiles
             share = tiling.units if of_units else tiling.inputs
-            start = (
-                (column - tiling.inputs.tiles) * share.lanes + tiling.inputs.padded
-                if of_units
-                else (column * share.lanes)
-            )
+            before, padded = (tiling.inputs.tiles, tiling.inputs.padded) if of_units else (0, 0)
+            start = (column - before) * share.lanes + padded
             vector = base + start * stride + of_unit * (tile - group.first)
             self._emitter.transpose(
                 weights.at(position, outer=columns.count, inner=of_unit * columns.count),
-                Place(self._layer.rows, vector),
-                gates=of_unit,
-                target=square.owner,
-                beat=lane // config.beat_words,
-                rows=square.units,
-                lanes=tiling.lanes_of_column(column),
-                outer_beats=config.vector_beats,
-                lane_beats=stride * config.vector_beats,
-                channel_beats=share.share * stride * config.vector_beats,
-            )
+                Place(self._layer.rows, vector), gates=of_unit, target=square.owner, beat=lane // config.beat_words,
+                rows=square.units, lanes=tiling.lanes_of_column(column), outer_beats=config.vector_beats,
+                lane_beats=stride * config.vector_beats, channel_beats=share.share * stride * config.vector_beats,
+            )  # fmt: skip
 
 
 def _units_of_a_square(config: Config, most: int) -> int:
@@ -296,22 +287,14 @@ class _ColumnGroup:
         """Update a group's rows."""
         layer, columns, most = self._layer, self._columns, self._steps.most
 
-        def some(turn: int, count: int = most) -> None:
+        def some(turn: int, count: int) -> None:
             vector = turn * most
             of_shard = columns.first_in_shard + vector
             state = (Place(array, of_shard, (of_shard,)) for array in (layer.gradient, layer.velocity))
-            self._steps.step(
-                [self._weights(vector), *state],
-                count,
-                WEIGHT_DECAY,
-                updated=self._updated.at(vector),
-                group_stride=0 if self._narrow else layer.shards.stride * columns.count,
-            )
+            stride = 0 if self._narrow else layer.shards.stride * columns.count
+            self._steps.step([self._weights(vector), *state], count, WEIGHT_DECAY, self._updated.at(vector), stride)
 
-        turns, rest = divmod(layer.shards.rows * columns.count, most)
-        self._emitter.loop(turns, some)
-        if rest:
-            some(turns, rest)
+        self._emitter.in_turns(layer.shards.rows * columns.count, most, some)
 
     def _weights(self, vector: int) -> Place:
         """Where the weights lie before the update, from a vector of the first group's rows on.

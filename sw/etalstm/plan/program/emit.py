@@ -17,27 +17,28 @@ MOST_COUNTED = (1 << COUNT_BITS) - 1  # runs of a transfer's outer loop, and vec
 
 
 class Emitter:
-    """Appends instructions to a program and tracks which parts of the lane memories they touch."""
+    """Appends instructions to a program and tracks which parts of the lane memories they touch.
+
+    `loop` and `join_parts` are the program's.
+    """
 
     def __init__(self, config: Config, program: Program):
-        self._config = config
-        self._program = program
-        depths = {
+        self._config, self._program = config, program
+        self.loop, self.join_parts = program.loop, program.join_parts
+        self._depths = {
             Memory.WEIGHTS: config.weight_depth,
             Memory.SCRATCH: config.scratch_depth,
             Memory.BIAS: config.bias_depth,
             Memory.QUEUE: config.queue_depth,
         }
-        self._depths = depths
         self._known: dict[tuple, VectorSet] = {}
 
-    def loop(self, turns: int, emit_turn: Callable[[int], None], period: int = 1) -> None:
-        """Append a loop: see :meth:`etalstm.plan.program.program.Program.loop`."""
-        self._program.loop(turns, emit_turn, period)
-
-    def join_parts(self) -> None:
-        """Let what follows name other parts of arrays: see :meth:`etalstm.plan.program.program.Program.join_parts`."""
-        self._program.join_parts()
+    def in_turns(self, total: int, of_turn: int, emit: Callable[[int, int], None]) -> None:
+        """Append a loop of turns of `of_turn` items each, and a turn of the rest: `emit` takes its number and items."""
+        turns, rest = divmod(total, of_turn)
+        self.loop(turns, lambda turn: emit(turn, of_turn))
+        if rest:
+            emit(turns, rest)
 
     def load(
         self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int, *, group: int | None = None,

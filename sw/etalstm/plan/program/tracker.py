@@ -226,14 +226,9 @@ class Tracker:
         return {waiter: counts.copy() for waiter, counts in self._waited.items()}
 
     def repeat_waits(self, before: dict[Waiter, Counts], after: dict[Waiter, Counts], by: Counts, times: int) -> None:
-        """Let engines have waited for what they do if instructions are repeated.
+        """Let engines have waited for what they do if `by` instructions (by engine) are repeated some `times`.
 
-        Parameters
-        ----------
-        before, after : dict
-            What they had waited for before and after these instructions, as :meth:`waited` gave it.
-        by : list of int        number of these instructions, by engine
-        times : int             how often they are repeated
+        `before` and `after` these instructions they had waited for what :meth:`waited` gave.
         """
         for waiter, counts in after.items():
             earlier = before[waiter]

@@ -149,14 +149,8 @@ def parse(words: Sequence[int]) -> Loop:
 def locate(words: Sequence[int], engine: Engine, completed: int) -> tuple[int, tuple[int, ...]] | None:
     """Find the instruction that an engine is at after it has completed so many, without going through all turns.
 
-    Returns
-    -------
-    number : int
-        Its place in the program.
-    turns : tuple of int
-        In which turn of each loop around it, the outermost first.
-
-    None if the engine has no more instructions.
+    Returns its number in the program, and in which turn of each loop around it the engine is, the outermost first; None
+    if the engine has no more instructions.
     """
 
     def own(number: int, opcode: Opcode | None, fields: dict[str, int]) -> int:
@@ -177,14 +171,8 @@ def locate(words: Sequence[int], engine: Engine, completed: int) -> tuple[int, t
 def streams_before(words: Sequence[int], stores: int) -> tuple[int, float]:
     """Tell how far a log had come when a program's STORE engine had completed so many instructions.
 
-    Returns
-    -------
-    log : int
-        The log that the next instruction appends to.
-    share : float
-        How much of all that goes to this log, before compression and before it begins anew, was there.
-
-    Raises ``ValueError`` if the next instruction appends to none.
+    Returns the log that the next instruction appends to; and how much of all that goes to this log, before compression
+    and before it begins anew, was there: 0 to 1. Raises ``ValueError`` if the next instruction appends to none.
     """
     found = locate(words, Engine.STORE, stores)
     if found is None or not _vectors_of(*contract.decode(words[found[0]])):
