@@ -316,7 +316,7 @@ def test_explain_tells_the_layouts():
 def test_the_processor_has_a_name(monkeypatch, tmp_path):
     assert computer.processor_name()
     monkeypatch.setattr(computer, "Path", lambda name: tmp_path / "none")  # no Linux
-    assert computer.processor_name.__wrapped__() == processors.platform.machine()
+    assert computer.processor_name.__wrapped__() == computer.platform.machine()
 
 
 TINY = ["--hidden", "4,6", "--batch", "3", "--seconds", "0"]
