@@ -26,16 +26,11 @@ class _PassingGradients(torch.autograd.Function):
 
 
 class Mask(nn.Module):
-    """Parametrization that sets masked weights to +0.
+    """Parametrization that sets masked weights of a matrix (R, C), or of a bias (R,), to +0.
 
     A weight is kept if its element, its row and its column are kept. A masked weight is +0, whatever value is stored.
     So a network with masks has the bits of one without masks whose weights are +0 there. The three masks are buffers,
     hence part of the state dict.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        (R, C) of a matrix, or (R,) of a bias, which has no columns.
 
     Members
     -------

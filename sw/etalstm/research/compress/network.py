@@ -67,15 +67,9 @@ class Sizes:
 class Network(nn.Module, ABC):
     """Stacked layers with a linear output. Each is a module of its own, so layers may differ.
 
-    Parameters
-    ----------
-    sizes : Sizes
-    dropout : float
-        Share that is dropped between layers and before the output, in training.
-    embedding : Embedding, optional
-        Makes inputs of tokens.
-    lstm : keyword arguments
-        Of :class:`etalstm.nn.LSTM` or :class:`etalstm.nn.HLSTM`: ``engine``, ``storage``, ``theta``, ``slices``.
+    `dropout` is the share that is dropped between layers and before the output, in training. An embedding makes inputs
+    of tokens. Other arguments are those of :class:`etalstm.nn.LSTM` or :class:`etalstm.nn.HLSTM`: ``engine``,
+    ``storage``, ``theta``, ``slices``.
     """
 
     def __init__(self, sizes: Sizes, dropout: float = 0.0, embedding: nn.Embedding | None = None, **lstm):

@@ -30,15 +30,8 @@ BLOCK_ROWS = 256  # a product that adds to dW reads and writes dW; with fewer ro
 class Block:
     """Consecutive steps whose products with x, and whose compression, are one operation each.
 
-    Members
-    -------
-    steps : range
-    rows : slice
-        Of these steps.
-    skipped : bool
-        The cells keep nothing and have no backward pass.
-    layout : str
-        Of its products with the recurrent weights: see :mod:`etalstm.research.layouts`.
+    Cells of a skipped block store nothing and have no backward pass. The layout is that of the products with the
+    recurrent weights: see :mod:`etalstm.research.layouts`.
     """
 
     steps: range
@@ -104,12 +97,7 @@ class Plan:
 
 
 class Matrix:
-    """A weight matrix and its transpose. Each product is fastest with the one whose rows it reads.
-
-    Parameters
-    ----------
-    given : (4H, H)
-    """
+    """A weight matrix (4H, H) and its transpose. Each product is fastest with the one whose rows it reads."""
 
     def __init__(self, given: Tensor):
         self.given = given
@@ -121,13 +109,8 @@ class Matrix:
 
 
 class BatchMajor:
-    """Cells are rows; everything works in the place of the rows.
-
-    Parameters
-    ----------
-    plan : Plan
-    block : Block
-        Of this layout; its steps may have unequal numbers of sequences.
+    """Cells are rows; everything works in the place of the rows. Steps of the block may have unequal numbers of
+    sequences.
     """
 
     def __init__(self, plan: Plan, block: Block):
@@ -172,13 +155,9 @@ class BatchMajor:
 
 
 class BatchMinor:
-    """A step is one cell, in which the sequences lie innermost. Rows are copied on their way in and out.
+    """A step is one cell, in which the sequences lie innermost; all steps of the block have as many of them.
 
-    Parameters
-    ----------
-    plan : Plan
-    block : Block
-        Of this layout; all its steps have the same number of sequences.
+    Rows are copied on their way in and out.
     """
 
     def __init__(self, plan: Plan, block: Block):

@@ -139,17 +139,10 @@ def run_study(
 def result_of(entries: list[dict]) -> dict:
     """Give what a run learnt and cost, from the entries of its log.
 
-    Returns
-    -------
-    dict
-        ``score`` on the test split, see :data:`etalstm.research.studies.subject.SCORES`, ``validation``: that of the
-        last whole epoch on the validation split, ``others``: what else the test split was judged by, the densities and
-        :func:`shares` of the last epoch's iterations, and ``saved``: the shares over the whole run.
-
-    Raises
-    ------
-    RunError
-        If its device does not count what it keeps and computes.
+    It is a dict of ``score`` on the test split, see :data:`etalstm.research.studies.subject.SCORES`, ``validation``:
+    that of the last whole epoch on the validation split, ``others``: what else the test split was judged by, the
+    densities and :func:`shares` of the last epoch's iterations, and ``saved``: the shares over the whole run.
+    :class:`RunError` if its device does not count what it keeps and computes.
     """
     iterations = [entry for entry in entries if entry["kind"] == "iteration"]
     epochs = [{}, *(entry for entry in entries if entry["kind"] == "epoch")]
