@@ -129,13 +129,13 @@ class Windows(data.StructLayout):
         super().__init__({"base": address_bits, "stride": address_bits, "size": address_bits})
 
 
-class Place(data.StructLayout):
-    """Where a channel or a broadcaster is among the groups of channels; constant while a program runs.
+class Group(data.StructLayout):
+    """The group that a channel or a broadcaster belongs to; constant while a program runs.
 
     Members
     -------
     position : number of the channel in its group; 0 of a broadcaster
-    group : number of its group
+    number : which group it is, from 0 on
     first : the group's first channel, which has position 0
     size : channels of each group
     count : groups there are
@@ -146,12 +146,12 @@ class Place(data.StructLayout):
         channels = ("position", "first", "size")
         super().__init__(
             dict.fromkeys(channels, contract.CHANNEL_BITS)
-            | {"group": contract.GROUP_BITS, "count": contract.GROUP_BITS, "pitch": address_bits}
+            | {"number": contract.GROUP_BITS, "count": contract.GROUP_BITS, "pitch": address_bits}
         )
 
 
-class Shares(data.StructLayout):
-    """Fixed shares of the PEs: how many slots of every :data:`contract.SLOTS` each kind has; all 0: no shares."""
+class Slots(data.StructLayout):
+    """Fixed slots of the PEs: how many of every :data:`contract.SLOTS` each kind of work has; all 0: none is fixed."""
 
     def __init__(self):
         super().__init__({name: range(contract.SLOTS + 1) for name in contract.SHARES})

@@ -27,7 +27,7 @@ def fetcher(load):
     m = bench(unit)
     i, o, status = unit.i, unit.o, load("etalstm_hw.contract").Status
     stream_in(m, i, name="i")
-    constant(m, unit.windows, unit.place)
+    constant(m, unit.windows, unit.group)
     taken = stream_in(m, unit.data, name="data")
     handed = stream_out(m, o, name="o")
     line, bank, sending, whole = Signal(range(_LINES)), Signal(), Signal(range(4)), Signal()

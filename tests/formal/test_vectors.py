@@ -10,7 +10,7 @@ _LANES, _BEAT_WORDS, _DEPTH = 4, 2, 3
 
 
 def vector_reader(load):
-    """Follow one beat: any of any vector. The loop's addresses are proved with LaneLoop; here its reads are counted.
+    """Follow one beat: any of any vector. The addresses are proved with LaneWalker; here reads are counted.
 
     Words of 6 bits, the fewest that a format has; two beats to a vector and a FIFO of 3, so that credits for a whole
     vector run out. Counts of 2 bits: loops end.
@@ -23,11 +23,11 @@ def vector_reader(load):
     reads = stream_out(m, read, name="read")
     request, active = Signal(i.p.shape(), reset_less=True), Signal()
     outer, inner = Signal(4), Signal(4)
-    ends_inner, ends = inner + 1 == request.loop.inner, Signal()
+    ends_inner, ends = inner + 1 == request.pattern.inner, Signal()
     span = (request.lanes + _BEAT_WORDS - 1) >> 1
     m.d.comb += [
-        Assume((i.p.lanes != 0) & (i.p.lanes <= _LANES) & (i.p.loop.outer != 0) & (i.p.loop.inner != 0)),
-        ends.eq(ends_inner & (outer + 1 == request.loop.outer)),
+        Assume((i.p.lanes != 0) & (i.p.lanes <= _LANES) & (i.p.pattern.outer != 0) & (i.p.pattern.inner != 0)),
+        ends.eq(ends_inner & (outer + 1 == request.pattern.outer)),
         Assert(~read.valid | (active & (read.p.memory == request.memory))),
         Assert(stream.LANE_OFFSET_BITS > 0),
         Assert(i.ready == (~active | (reads & ends))),
@@ -77,23 +77,21 @@ PROOFS = [
         reach=14,
         small=(
             Change(
-                "etalstm_hw.dma.loop",
+                "etalstm_hw.dma.walker",
                 "from etalstm_hw.contract import COUNT_BITS, LANE_ADDRESS_BITS",
                 "from etalstm_hw.contract import LANE_ADDRESS_BITS\n\nCOUNT_BITS = 2",
             ),
         ),
         mutants=(
-            _mutant("~active | (taken & loop.ends)", "~active | loop.ends"),
+            _mutant("~active | (taken & walker.ends)", "~active | walker.ends"),
             _mutant("active & (free >= span) & ~left[1:].any()", "active & (free != 0) & ~left[1:].any()"),
             _mutant("active & (free >= span) & ~left[1:].any()", "active & (free >= span)"),
-            _mutant("loop.step.eq(taken)", "loop.step.eq(self.read.valid)"),
+            _mutant("walker.step.eq(taken)", "walker.step.eq(self.read.valid)"),
             _mutant("self.i.p.lanes + self._beat_words - 1", "self.i.p.lanes + self._beat_words"),
-            _mutant("with m.Elif(taken & loop.ends):", "with m.Elif(taken & loop.ends_inner):"),
+            _mutant("with m.Elif(taken & walker.ends):", "with m.Elif(taken & walker.ends_inner):"),
             _mutant("Mux(taken, span, 0) + (fifo.r_rdy & fifo.r_en)", "Mux(taken, span, 0) + fifo.r_en"),
             _mutant("left.eq(left - 1)", "left.eq(0)"),
-            _mutant(
-                "request.route.transpose, loop.ends_inner, loop.ends", "request.route.transpose, loop.ends, loop.ends"
-            ),
+            _mutant("route.transpose, walker.ends_inner, walker.ends", "route.transpose, walker.ends, walker.ends"),
             _mutant("arriving.eq(taken)", "arriving.eq(self.read.valid)", "then nothing enters the FIFO"),
             _mutant("tag.last & (left == 1)", "tag.last"),
             _mutant("following = Mux(arriving, words, rest)", "following = rest"),

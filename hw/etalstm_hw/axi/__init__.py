@@ -1,1 +1,1 @@
-"""AXI ports: ``axi`` has signatures; ``bursts``, ``reader`` and ``writer`` use, ``share`` and ``merge`` divide them."""
+"""AXI ports: ``axi`` has signatures, ``bursts``, ``reader``, ``writer`` use, ``arbiter`` and ``merge`` divide them."""

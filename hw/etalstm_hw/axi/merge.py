@@ -12,7 +12,7 @@ class ReadMerge(wiring.Component):
     """Joins two readers onto a port without IDs, which answers in the order of the addresses.
 
     An address goes out 1 cycle after it was offered, one a cycle; the second reader's come first. Data pass in the same
-    cycle. A reader that does not take its data holds up the other's: each should ask only for what it has room for.
+    cycle. A reader that does not take its data stalls the other's: each should ask only for what it has room for.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from etalstm_hw.broadcast.masks import NonzeroMasks, PatchSizes
 from etalstm_hw.config import Config
 from etalstm_hw.contract import BINARY32, Opcode, Status
 from etalstm_hw.program.queue import InstructionQueue
-from etalstm_hw.stream import Dispatched, Place, Scalar, Windows, instruction_layout
+from etalstm_hw.stream import Dispatched, Group, Scalar, Windows, instruction_layout
 
 
 class Broadcaster(wiring.Component):
@@ -26,7 +26,7 @@ class Broadcaster(wiring.Component):
     o : :py:`Out(stream.Signature(Scalar(BINARY32)))`   scalars, for all channels of a group at once
     axi : :py:`Out(AXI4Read(...))`                    memory port
     windows : :py:`In(Windows(...))`                  where the channels' windows are
-    place : :py:`In(Place(...))`                      the group that is served
+    group : :py:`In(Group(...))`                      the group that is served
     send_zeros : :py:`In(1)`                          zeros are sent too, as scalars that are no terms
     stored_by_all : :py:`In(TARGET_BITS)`             what waits are compared with
     abort, dma_busy, busy, progress                   as in a channel
@@ -42,7 +42,7 @@ class Broadcaster(wiring.Component):
                 "o": Out(stream.Signature(Scalar(BINARY32))),
                 "axi": Out(AXI4Read(config.address_bits, config.beat_bits)),
                 "windows": In(Windows(config.address_bits)),
-                "place": In(Place(config.address_bits)),
+                "group": In(Group(config.address_bits)),
                 "send_zeros": In(1),
                 "stored_by_all": In(contract.TARGET_BITS),
                 "abort": In(1),
@@ -101,7 +101,7 @@ class Broadcaster(wiring.Component):
             reader.abort.eq(self.abort | failed),
             fetcher.stop.eq(self.abort),
             fetcher.windows.eq(self.windows),
-            fetcher.place.eq(self.place),
+            fetcher.group.eq(self.group),
             fetcher.release.eq(emitter.release),
             buffer.write_address.eq(fetcher.write_address),
             buffer.write_data.eq(fetcher.write_data),

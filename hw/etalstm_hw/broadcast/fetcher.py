@@ -13,7 +13,7 @@ from etalstm_hw.broadcast.requests import BlockRequests
 from etalstm_hw.codec.decompress import Decompressor
 from etalstm_hw.contract import STREAM_INDEX, FloatFormat, Opcode, Status
 from etalstm_hw.dma.indexed import BeatKind
-from etalstm_hw.stream import Place, Windows, instruction_layout
+from etalstm_hw.stream import Group, Windows, instruction_layout
 
 _PLANS = 4  # transfers asked for ahead
 
@@ -51,7 +51,7 @@ class BlockFetcher(wiring.Component):
     o : :py:`Out(stream)`                blocks (:class:`BlockLayout`) that lie in a buffer
     release : :py:`In(1)`                the oldest block has been sent
     write : :py:`Out`                    address, data and enable of the buffers' write port
-    windows, place : :py:`In`            where the channels' windows are, and which group's are read
+    windows, group : :py:`In`            where the channels' windows are, and which group's are read
     block                                the block that is being written
     kind : :py:`Out(2)`                  what the beat that is taken counts as
     begun : :py:`Out(COMPLETED_BITS)`    how many instructions have had a block begun or refused
@@ -81,7 +81,7 @@ class BlockFetcher(wiring.Component):
                 "write_enable": Out(1),
                 "block": Out(BlockLayout(words)),
                 "windows": In(Windows(address_bits)),
-                "place": In(Place(address_bits)),
+                "group": In(Group(address_bits)),
                 "kind": Out(contract.KIND_BITS),
                 "begun": Out(contract.COMPLETED_BITS),
                 "status": Out(Status),
@@ -103,7 +103,7 @@ class BlockFetcher(wiring.Component):
         stopped = self.status != Status.IDLE
         m.d.comb += [
             requests.windows.eq(self.windows),
-            requests.place.eq(self.place),
+            requests.group.eq(self.group),
             requests.stop.eq(self.stop | stopped),
             plans.w_data.eq(requests.plans.p),
             plans.w_en.eq(requests.plans.valid),

@@ -10,7 +10,7 @@ from etalstm_hw.broadcast.blocks import CAST_FIELDS, BlockPlan
 from etalstm_hw.contract import MOST_GATES, Opcode, Status
 from etalstm_hw.dma.index import Index
 from etalstm_hw.dma.indexed import BeatKind, IndexedReads
-from etalstm_hw.stream import LANE_OFFSET_BITS, Place, Windows, instruction_layout, lane_offset
+from etalstm_hw.stream import LANE_OFFSET_BITS, Group, Windows, instruction_layout, lane_offset
 
 _SUM_BITS = contract.COUNT_BITS + 1  # of a number of sums before it is checked
 
@@ -35,7 +35,7 @@ class BlockRequests(wiring.Component):
     i : :py:`In(stream.Signature(instruction_layout(Opcode.CAST)))`
         Instructions whose waits are over.
     windows : :py:`In(Windows(address_bits))`
-    place : :py:`In(Place(address_bits))`
+    group : :py:`In(Group(address_bits))`
         The group whose windows are read.
     index : :py:`In(stream.Signature(Index(width)))`
         The indices that were asked for, in order.
@@ -56,7 +56,7 @@ class BlockRequests(wiring.Component):
             {
                 "i": In(stream.Signature(instruction_layout(Opcode.CAST))),
                 "windows": In(Windows(address_bits)),
-                "place": In(Place(address_bits)),
+                "group": In(Group(address_bits)),
                 "index": In(stream.Signature(Index(width))),
                 "transfers": Out(stream.Signature(Transfer(address_bits, contract.ADDRESS_BITS))),
                 "plans": Out(stream.Signature(self._plan)),
@@ -116,7 +116,7 @@ class BlockRequests(wiring.Component):
             with m.State("LOCATE"):
                 m.d.sync += [
                     offset.eq(cast.address + tile * Mux(cast.compressed, self._vector_beats, beats)),
-                    window.eq(self.windows.base + (self.place.first + channel) * self.windows.stride),
+                    window.eq(self.windows.base + (self.group.first + channel) * self.windows.stride),
                     lanes.eq(Mux(last_tile, cast.last_lanes, cast.lanes)),
                     rows.eq(cast.gates * Mux(last_tile, cast.last_lanes, cast.lanes)),
                     inner.eq(cast.first_sum - Mux(cast.batch_outer, words_before, 0)),
@@ -171,5 +171,5 @@ class BlockRequests(wiring.Component):
             | (cast.lane + lanes > self._lanes)
             | (own_end > self._most_sums)
         )
-        bad_address = (channel >= self.place.size) | (end > size)
+        bad_address = (channel >= self.group.size) | (end > size)
         return Mux(bad_field, Status.BAD_FIELD, Mux(bad_address, Status.BAD_ADDRESS, Status.IDLE))

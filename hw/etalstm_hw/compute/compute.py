@@ -1,4 +1,4 @@
-"""The compute part of a channel: PEs, lane memories, and the two engines that share them."""
+"""The compute part of a channel: PEs, lane memories, and the two engines that use them."""
 
 from amaranth.hdl import C, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -8,9 +8,9 @@ from etalstm_hw.compute.elementwise import VectorEngine
 from etalstm_hw.compute.mac import MACEngine
 from etalstm_hw.compute.memory import LaneMemories
 from etalstm_hw.compute.pe import Operation, PEArray
-from etalstm_hw.compute.shares import SlotScheduler
+from etalstm_hw.compute.slots import SlotScheduler
 from etalstm_hw.contract import PARAMETERS, Cycle, Memory, Opcode, Status
-from etalstm_hw.stream import LaneRead, LaneWrite, Scalar, Shares, instruction_layout, vector_layout
+from etalstm_hw.stream import LaneRead, LaneWrite, Scalar, Slots, instruction_layout, vector_layout
 
 
 class Compute(wiring.Component):
@@ -20,7 +20,7 @@ class Compute(wiring.Component):
     MAC. The queue's read port goes to VECTOR first, then to ``read``, then to the MAC; the first port of the scratch
     memory to VECTOR, then to ``read``. Reset clears everything but the memories.
 
-    With ``shares`` each cycle belongs to one kind of work, whether it has any or not: see :class:`SlotScheduler`.
+    With fixed ``slots`` each cycle belongs to one kind of work, whether it has any or not: see :class:`SlotScheduler`.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ class Compute(wiring.Component):
         The vector read in the cycle before.
     hold : :py:`In(1)`
         Issue nothing.
-    shares : :py:`In(Shares())`
-        Fixed shares of the PEs; constant from reset to reset.
+    slots : :py:`In(Slots())`
+        Fixed slots of the PEs; constant from reset to reset.
     mac_done, vector_done, mac_busy, vector_busy : :py:`Out(1)`
         An instruction's last result is being written; the engine has work left.
     mac_status, vector_status, load_status, read_status : :py:`Out(Status)`
@@ -96,7 +96,7 @@ class Compute(wiring.Component):
                 "read": In(stream.Signature(LaneRead())),
                 "read_data": Out(vector_layout(format, lanes)),
                 "hold": In(1),
-                "shares": In(Shares()),
+                "slots": In(Slots()),
                 "cycle": Out(Cycle),
                 "activations": Out(range(activation_units + 1)),
             }
@@ -107,7 +107,7 @@ class Compute(wiring.Component):
         m = Module()
         m.submodules.memories, m.submodules.pes = memories, pes = self.memories, self.pes
         m.submodules.mac, m.submodules.vector = mac, vector = self.mac_engine, self.vector_engine
-        m.submodules.slots = slots = SlotScheduler()
+        m.submodules.scheduler = slots = SlotScheduler()
         wiring.connect(m, wiring.flipped(self.mac), mac.i)
         wiring.connect(m, wiring.flipped(self.scalars), mac.scalars)
         wiring.connect(m, wiring.flipped(self.vector), vector.i)
@@ -117,7 +117,7 @@ class Compute(wiring.Component):
         m.d.comb += [
             vector.parameters.eq(self.parameters),
             vector.hold.eq(self.hold),
-            slots.shares.eq(self.shares),
+            slots.slots.eq(self.slots),
             vector.pes_free.eq(slots.elementwise),
             mac.pes_free.eq(~vector.issue_pe & ~self.hold & Mux(mac.step.backward, slots.backward, slots.forward)),
             self.mac_status.eq(mac.status),
@@ -130,7 +130,7 @@ class Compute(wiring.Component):
             self.activations.eq(vector.activations),
         ]
         self._activate(m, pes, vector)
-        reads_queue = self._share_ports(m, memories, mac, vector)
+        reads_queue = self._arbitrate(m, memories, mac, vector)
         self._operate(m, memories, pes, mac, vector)
         beyond_scratch = self._load(m, memories, vector)
         self._check(m, memories, beyond_scratch)
@@ -150,7 +150,7 @@ class Compute(wiring.Component):
             vector.result.eq(pes.result),
         ]
 
-    def _share_ports(self, m, memories, mac, vector):
+    def _arbitrate(self, m, memories, mac, vector):
         """Give the read ports that several want to one of them."""
         request = self.read.p
         from_queue, reads_queue = Signal(), Signal()

@@ -30,7 +30,7 @@ def is_function(op):
     return (op == VectorOp.SIGMOID) | (op == VectorOp.TANH)
 
 
-class ElementLoop(wiring.Component):
+class ElementWalker(wiring.Component):
     """Runs through the two loops of VECTOR instructions, one element per cycle.
 
     Strides count from 0 up and addresses wrap around at the size of an address. An element is at ``o`` one cycle

@@ -4,7 +4,7 @@ from amaranth.hdl import C, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm_hw.compute.elements import ElementLoop, is_function
+from etalstm_hw.compute.elements import ElementWalker, is_function
 from etalstm_hw.compute.pe import Operation, Output
 from etalstm_hw.contract import PARAMETERS, FloatFormat, Opcode, Source, Status, VectorOp
 from etalstm_hw.contract import activation_tables as tables
@@ -77,7 +77,7 @@ class VectorEngine(wiring.Component):
     have to see to it that its operands are written. Reset forgets everything.
     ::
 
-        i ─► loop ─► element ─► issue ─┬─► PEs ──────────────────────────────────┬─output MUX─► results
+        i ─► walker ─► element ─► issue ┬► PEs ──────────────────────────────────┬─output MUX─► results
                                        └─► vector ─│─► lanes in banks ──► units ─┤
         cycle                          0           1..2                 outside ─┘
 
@@ -132,7 +132,7 @@ class VectorEngine(wiring.Component):
     busy : :py:`Out(1)`
         Anything is left to do.
     status : :py:`Out(Status)`
-        See :class:`ElementLoop`.
+        See :class:`ElementWalker`.
     """
 
     def __init__(
@@ -178,30 +178,30 @@ class VectorEngine(wiring.Component):
     def elaborate(self, platform):
         """Issue elements; send operands to where they are used; collect results."""
         m = Module()
-        m.submodules.loop = loop = ElementLoop(scratch_depth=self.scratch_depth, queue_depth=self.queue_depth)
-        wiring.connect(m, wiring.flipped(self.i), loop.i)
-        element = loop.o.p
+        m.submodules.walker = walker = ElementWalker(scratch_depth=self.scratch_depth, queue_depth=self.queue_depth)
+        wiring.connect(m, wiring.flipped(self.i), walker.i)
+        element = walker.o.p
         activation, select = Signal(), Signal()
         m.d.comb += [
-            self.status.eq(loop.status),
+            self.status.eq(walker.status),
             activation.eq(is_function(element.op) | (element.op == VectorOp.PACK)),
             select.eq((element.op == VectorOp.SELECT) | (element.op == VectorOp.SELECT_ZERO)),
-            self.issue.eq(loop.o.valid & loop.o.ready),
+            self.issue.eq(walker.o.valid & walker.o.ready),
             self.issue_pe.eq(self.issue & ~activation),
         ]
         arrival = Arrival(len(self.results.addr), self.banks)
         may_read, has_read = Signal(), Signal()
         in_flight = Signal()
         scratch = (self._read_one_by_one, self._read_at_once)[self.scratch_reads - 1]
-        reads = (loop.o.valid & may_read, ~is_function(element.op))
+        reads = (walker.o.valid & may_read, ~is_function(element.op))
         m.d.comb += has_read.eq(scratch(m, element, *reads) & self._read_parameters(m, element, *reads))
         self._read(m, element, select)
         bank_issue, bank = self._activate(m, element, self.issue & activation, arrival)
         arithmetic = element.op.matches(VectorOp.ADD, VectorOp.SUBTRACT, VectorOp.ADD_POSITIVE) | select
-        self._schedule(m, element, activation, arithmetic, loop.o, has_read, in_flight, may_read)
+        self._schedule(m, element, activation, arithmetic, walker.o, has_read, in_flight, may_read)
         arriving = self._travel(m, element, arithmetic, bank_issue, bank, in_flight)
         self._write(m, arriving, element)
-        m.d.comb += self.busy.eq(self.i.valid | loop.o.valid | in_flight)
+        m.d.comb += self.busy.eq(self.i.valid | walker.o.valid | in_flight)
         return m
 
     def _read_at_once(self, m, element, may_read, has_b):

@@ -10,9 +10,9 @@ from etalstm_hw.axi.reader import Reader
 from etalstm_hw.codec import slow
 from etalstm_hw.contract import COUNT_BITS, KIND_BITS, STREAM_INDEX, FloatFormat, Opcode, Status
 from etalstm_hw.dma.indexed import BeatKind
-from etalstm_hw.dma.loop import LaneLoop
 from etalstm_hw.dma.requests import LoadPlan, Requests
-from etalstm_hw.stream import LaneWrite, Place, Windows, instruction_layout
+from etalstm_hw.dma.walker import LaneWalker
+from etalstm_hw.stream import Group, LaneWrite, Windows, instruction_layout
 
 
 class LoadEngine(wiring.Component):
@@ -22,7 +22,7 @@ class LoadEngine(wiring.Component):
 
         i ── Requests ── Reader ──┬──────────────────────────────────┬── write
                 │          axi    └─ Decompressor ───────────────────┘
-                └─────── plans ──── LaneLoop
+                └─────── plans ──── LaneWalker
 
     An instruction is taken every 2 cycles, its first address goes out 2 cycles later, and each beat becomes a write 2
     cycles after it arrived. Up to ``instructions`` are taken ahead of the one whose data arrive. So the latency of the
@@ -53,7 +53,7 @@ class LoadEngine(wiring.Component):
     -------
     i : :py:`In(stream.Signature(instruction_layout(Opcode.LOAD)))`
         Waits have been observed already; ``opcode`` is not looked at.
-    place : :py:`In(Place(address_bits))`
+    group : :py:`In(Group(address_bits))`
         Which window is this engine's; constant as ``windows``.
     windows : :py:`In(Windows(address_bits))`
         Constant from 3 cycles before the first instruction to the end of the last.
@@ -98,7 +98,7 @@ class LoadEngine(wiring.Component):
             {
                 "i": In(stream.Signature(instruction_layout(Opcode.LOAD))),
                 "windows": In(Windows(address_bits)),
-                "place": In(Place(address_bits)),
+                "group": In(Group(address_bits)),
                 "write": Out(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "axi": Out(AXI4Read(address_bits, self._beat_bits)),
                 "done": Out(1),
@@ -124,7 +124,7 @@ class LoadEngine(wiring.Component):
         wiring.connect(m, reader.axi, wiring.flipped(self.axi))
         m.d.comb += [
             stop.eq(self.abort | (self.status != Status.IDLE)),
-            requests.place.eq(self.place),
+            requests.group.eq(self.group),
             requests.windows.eq(self.windows),
             requests.stop.eq(stop),
             plans.w_data.eq(requests.plans.p),
@@ -184,7 +184,7 @@ class LoadEngine(wiring.Component):
 
     def _write(self, m, beats, elements, vectors, planned, begin):
         """Write each beat, read or decompressed, to the lanes it belongs to; give whether an instruction ends."""
-        m.submodules.loop = loop = LaneLoop()
+        m.submodules.walker = walker = LaneWalker()
         write, beat = self.write.p, beats.p
         memory = Signal(2, reset_less=True)
         beat_number = Signal(range(max(self._vector_beats, 2)), reset_less=True)
@@ -193,12 +193,12 @@ class LoadEngine(wiring.Component):
             self.write.valid.eq((vectors & beats.valid & ~beat.error) | elements.valid),
             elements.ready.eq(self.write.ready),
             write.memory.eq(memory),
-            write.address.eq(loop.address),
+            write.address.eq(walker.address),
             Cat(write.data).eq(Mux(vectors, beat.data, elements.p.data).replicate(self._vector_beats)),
             taken.eq(self.write.valid & self.write.ready),
-            loop.loop.eq(planned.loop),
-            loop.start.eq(begin),
-            loop.step.eq(taken & ends_vector),
+            walker.pattern.eq(planned.pattern),
+            walker.start.eq(begin),
+            walker.step.eq(taken & ends_vector),
         ]
         m.d.comb += write.enable.eq(1 << beat_number)
         with m.If(taken):

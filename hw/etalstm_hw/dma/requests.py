@@ -9,8 +9,8 @@ from etalstm_hw.codec.decompress import Extent
 from etalstm_hw.contract import ADDRESS_BITS, GROUP_BITS, KIND_BITS, Opcode, Status
 from etalstm_hw.dma.index import Index
 from etalstm_hw.dma.indexed import BeatKind, IndexedReads
-from etalstm_hw.dma.loop import Loop
-from etalstm_hw.stream import Place, Windows, instruction_layout
+from etalstm_hw.dma.walker import LanePattern
+from etalstm_hw.stream import Group, Windows, instruction_layout
 
 
 class LoadPlan(data.StructLayout):
@@ -18,7 +18,7 @@ class LoadPlan(data.StructLayout):
 
     Members
     -------
-    verdict, beat_kind, kind, memory, loop, more
+    verdict, beat_kind, kind, memory, pattern, more
     extent : of a stream
     """
 
@@ -30,7 +30,7 @@ class LoadPlan(data.StructLayout):
                 "kind": KIND_BITS,
                 "memory": 2,
                 "more": 1,
-                "loop": Loop(),
+                "pattern": LanePattern(),
                 "extent": Extent(word_bits),
             }
         )
@@ -51,7 +51,7 @@ class Requests(wiring.Component):
     Members
     -------
     i : :py:`In(stream.Signature(instruction_layout(Opcode.LOAD)))`
-    place : :py:`In(Place(address_bits))`
+    group : :py:`In(Group(address_bits))`
     windows : :py:`In(Windows(address_bits))`
     index : :py:`In(stream.Signature(Index(word_bits)))`
         The indices that were asked for, in order; always ready for them.
@@ -71,7 +71,7 @@ class Requests(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(instruction_layout(Opcode.LOAD))),
-                "place": In(Place(address_bits)),
+                "group": In(Group(address_bits)),
                 "windows": In(Windows(address_bits)),
                 "index": In(stream.Signature(Index(word_bits))),
                 "transfers": Out(stream.Signature(Transfer(address_bits, beats_bits))),
@@ -93,13 +93,13 @@ class Requests(wiring.Component):
         base = Signal(self._address_bits, reset_less=True)
         beats = Signal(self._beats_bits, reset_less=True)
         prepared, inside, elements = Signal(), Signal(), Signal(self._word_bits)
-        position, group = Signal(self._address_bits, reset_less=True), Signal(GROUP_BITS)
+        position, number = Signal(self._address_bits, reset_less=True), Signal(GROUP_BITS)
         address = Signal(ADDRESS_BITS + GROUP_BITS + 1, reset_less=True)
-        m.d.comb += group.eq(Mux(instruction.group == 0, self.place.group, instruction.group - 1))
+        m.d.comb += number.eq(Mux(instruction.group == 0, self.group.number, instruction.group - 1))
         m.d.sync += [
-            position.eq(self.windows.base + self.place.position * self.windows.stride),
-            base.eq(position + group * self.place.pitch),
-            address.eq(instruction.address + self.place.group * instruction.group_stride),
+            position.eq(self.windows.base + self.group.position * self.windows.stride),
+            base.eq(position + number * self.group.pitch),
+            address.eq(instruction.address + self.group.number * instruction.group_stride),
         ]
         m.d.sync += beats.eq(instruction.outer * instruction.inner * self._vector_beats)
         m.d.sync += prepared.eq(self.i.valid & ~self.i.ready & ~self.stop)
@@ -117,10 +117,10 @@ class Requests(wiring.Component):
             plan.verdict.eq(Mux(inside, Status.IDLE, Status.BAD_ADDRESS)),
             plan.beat_kind.eq(Mux(instruction.compressed, BeatKind.INDEX, BeatKind.VECTORS)),
             *(plan[name].eq(instruction[name]) for name in ("kind", "memory", "more")),
-            *(plan.loop[name].eq(instruction[name]) for name in Loop().members),
+            *(plan.pattern[name].eq(instruction[name]) for name in LanePattern().members),
             elements.eq(beats * self._beat_words),
             plan.extent.eq(Cat(elements, Const(0, self._word_bits), instruction.bf16)),  # the index knows what is kept
         ]
-        with m.If((beats == 0) | (instruction.group > self.place.count)):
+        with m.If((beats == 0) | (instruction.group > self.group.count)):
             m.d.comb += plan.verdict.eq(Status.BAD_FIELD)
         return m

@@ -9,11 +9,11 @@ from etalstm_hw.axi.writer import Writer
 from etalstm_hw.codec import slow
 from etalstm_hw.contract import COUNT_BITS, INSTRUCTION_BITS, KIND_BITS, PARAMETERS, FloatFormat, Memory, Opcode, Status
 from etalstm_hw.dma.log import Log
-from etalstm_hw.dma.loop import Loop
 from etalstm_hw.dma.scatter import Scatter
 from etalstm_hw.dma.transpose import Transposer
 from etalstm_hw.dma.vectors import VectorReader
-from etalstm_hw.stream import LaneRead, Place, Windows, instruction_layout, vector_layout
+from etalstm_hw.dma.walker import LanePattern
+from etalstm_hw.stream import Group, LaneRead, Windows, instruction_layout, vector_layout
 
 OUTSTANDING = 32  # bursts without a response; single beats at full speed need the memory's latency
 
@@ -60,7 +60,7 @@ class StoreEngine(wiring.Component):
     -------
     i : :py:`In(stream.Signature(INSTRUCTION_BITS))`
         A STORE or a TRANSPOSE whose waits have been observed.
-    place : :py:`In(Place(address_bits))`
+    group : :py:`In(Group(address_bits))`
         This channel's; constant while the engine is busy, as ``windows``.
     windows : :py:`In(Windows(address_bits))`
         Constant while the engine is busy.
@@ -108,7 +108,7 @@ class StoreEngine(wiring.Component):
             {
                 "i": In(stream.Signature(INSTRUCTION_BITS)),
                 "windows": In(Windows(address_bits)),
-                "place": In(Place(address_bits)),
+                "group": In(Group(address_bits)),
                 "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
                 "read": Out(stream.Signature(LaneRead())),
                 "vector": In(vector_layout(format, lanes)),
@@ -233,7 +233,7 @@ class StoreEngine(wiring.Component):
         m.d.comb += transpose.eq(store.opcode == Opcode.TRANSPOSE)
         m.d.sync += [
             beats.eq(Mux(transpose, beats_of_lane, store.outer * store.inner * self._vector_beats)),
-            skip.eq((self.place.first + Mux(transpose, square.target, self.place.position)) * self.windows.stride),
+            skip.eq((self.group.first + Mux(transpose, square.target, self.group.position)) * self.windows.stride),
         ]
         bad_field, bad_target = self._check(m, store, square, transpose, compress, beats, size)
         self._describe(m, vectors.i.p, scatter.i.p, store, square, transpose)
@@ -295,7 +295,7 @@ class StoreEngine(wiring.Component):
                 | (square.lanes == 0)
                 | (square.lanes > self._lanes)
             )
-            m.d.comb += bad_target.eq(square.target >= self.place.size)
+            m.d.comb += bad_target.eq(square.target >= self.group.size)
         with m.Else():
             readable = (store.memory == Memory.SCRATCH) | (store.memory == Memory.QUEUE)
             m.d.comb += bad_field.eq((beats == 0) | ~readable)
@@ -317,21 +317,21 @@ class StoreEngine(wiring.Component):
 
     def _describe(self, m, read, pattern, store, square, transpose):
         """What to read and where to write it, by opcode."""
-        names = Loop().members
+        names = LanePattern().members
         with m.If(transpose):
             m.d.comb += [
                 read.memory.eq(Memory.SCRATCH),
                 read.lanes.eq(square.lanes),
-                *(read.loop[name].eq(square[name]) for name in names if name != "inner"),
-                read.loop.inner.eq(square.rows),
-                pattern.offset.eq(square.address + self.place.position * square.channel_beats),
+                *(read.pattern[name].eq(square[name]) for name in names if name != "inner"),
+                read.pattern.inner.eq(square.rows),
+                pattern.offset.eq(square.address + self.group.position * square.channel_beats),
                 *(pattern[name].eq(square[name]) for name in ("kind", "outer", "lanes", "outer_beats", "lane_beats")),
             ]
         with m.Else():
             m.d.comb += [
                 read.memory.eq(store.memory),
                 read.lanes.eq(self._lanes),
-                *(read.loop[name].eq(store[name]) for name in names),
+                *(read.pattern[name].eq(store[name]) for name in names),
                 pattern.offset.eq(store.address),
                 pattern.kind.eq(store.kind),
                 pattern.outer.eq(1),

@@ -6,7 +6,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.contract import FIELDS, FloatFormat, Opcode
-from etalstm_hw.dma.loop import LaneLoop, Loop
+from etalstm_hw.dma.walker import LanePattern, LaneWalker
 from etalstm_hw.stream import LaneRead, vector_layout
 
 
@@ -30,13 +30,13 @@ class VectorRead(data.StructLayout):
     Members
     -------
     memory : the lane memory
-    loop : the addresses
+    pattern : the addresses
     lanes : how many lanes of each are wanted: the beats that hold them are handed on
     route : passed on
     """
 
     def __init__(self, lanes: int):
-        super().__init__({"memory": 2, "loop": Loop(), "lanes": range(lanes + 1), "route": Route()})
+        super().__init__({"memory": 2, "pattern": LanePattern(), "lanes": range(lanes + 1), "route": Route()})
 
 
 class VectorBeat(data.StructLayout):
@@ -54,10 +54,10 @@ class VectorBeat(data.StructLayout):
 
 
 class VectorReader(wiring.Component):
-    """Reads the vectors of a loop and cuts them into beats.
+    """Reads the vectors of a pattern and cuts them into beats.
 
-    The first read is requested 1 cycle after the loop is taken and its first beat comes out 2 cycles after the request;
-    one beat a cycle, each vector read once. Vectors are read ahead into a FIFO, so that a stall at either end is made
+    The first read is requested 1 cycle after the pattern is taken. Its first beat comes out 2 cycles after the request.
+    One beat a cycle, each vector read once. Vectors are read ahead into a FIFO, so that a stall at either end is made
     up for. ``vector`` is looked at only one cycle after a request was taken.
 
     Parameters
@@ -95,7 +95,7 @@ class VectorReader(wiring.Component):
     def elaborate(self, platform):
         """Credits let out only as many requests as the FIFO has room for."""
         m = Module()
-        m.submodules.loop = loop = LaneLoop()
+        m.submodules.walker = walker = LaneWalker()
         m.submodules.fifo = fifo = SyncFIFO(width=VectorBeat(self._beat_bits, self._lanes).size, depth=self._depth)
         active, taken, start = Signal(), Signal(), Signal()
         request = Signal(VectorRead(self._lanes), reset_less=True)
@@ -104,14 +104,14 @@ class VectorReader(wiring.Component):
         free = Signal(range(self._depth + 1), init=self._depth)
 
         m.d.comb += [
-            loop.loop.eq(self.i.p.loop),
-            loop.start.eq(start),
-            loop.step.eq(taken),
-            self.i.ready.eq(~active | (taken & loop.ends)),
+            walker.pattern.eq(self.i.p.pattern),
+            walker.start.eq(start),
+            walker.step.eq(taken),
+            self.i.ready.eq(~active | (taken & walker.ends)),
             start.eq(self.i.valid & self.i.ready),
             self.read.valid.eq(active & (free >= span) & ~left[1:].any()),
             self.read.p.memory.eq(request.memory),
-            self.read.p.address.eq(loop.address),
+            self.read.p.address.eq(walker.address),
             taken.eq(self.read.valid & self.read.ready),
             Cat(self.o.p).eq(fifo.r_data),
             self.o.valid.eq(fifo.r_rdy),
@@ -120,14 +120,14 @@ class VectorReader(wiring.Component):
         with m.If(start):
             m.d.sync += [active.eq(1), request.eq(self.i.p)]
             m.d.sync += span.eq((self.i.p.lanes + self._beat_words - 1) >> (self._beat_words.bit_length() - 1))
-        with m.Elif(taken & loop.ends):
+        with m.Elif(taken & walker.ends):
             m.d.sync += active.eq(0)
         m.d.sync += free.eq(free - Mux(taken, span, 0) + (fifo.r_rdy & fifo.r_en))
         with m.If(taken):
             m.d.sync += left.eq(span)
         with m.Elif(left != 0):
             m.d.sync += left.eq(left - 1)
-        ends = Mux(request.route.transpose, loop.ends_inner, loop.ends)
+        ends = Mux(request.route.transpose, walker.ends_inner, walker.ends)
         self._cut(m, fifo, request, ends, taken, left)
         return m
 

@@ -12,7 +12,7 @@ from etalstm_hw.machine.channel import ENGINES, Channel
 from etalstm_hw.machine.counters import Activity, activity_of
 from etalstm_hw.machine.faults import Fault, Faults
 from etalstm_hw.machine.tree import delayed
-from etalstm_hw.stream import Place, Shares, Windows
+from etalstm_hw.stream import Group, Slots, Windows
 
 
 class Orders(data.StructLayout):
@@ -29,7 +29,7 @@ class Payload(data.StructLayout):
     -------
     instruction, scalar : valid if the orders say so
     stored_by_all : instructions that the STORE engine of every channel has completed
-    windows, place, parameters, shares : constant while a program runs; the place is the first channel's
+    windows, group, parameters, slots : constant while a program runs; the group is the first channel's
     """
 
     def __init__(self, config: Config, channel: wiring.Signature):
@@ -39,9 +39,9 @@ class Payload(data.StructLayout):
             | {
                 "stored_by_all": channel.members["stored_by_all"].shape,
                 "windows": Windows(config.address_bits),
-                "place": Place(config.address_bits),
+                "group": Group(config.address_bits),
                 "parameters": data.ArrayLayout(BINARY32.width, PARAMETERS),
-                "shares": Shares(),
+                "slots": Slots(),
             }
         )
 
@@ -109,9 +109,9 @@ class Branch(wiring.Component):
         for number, channel in enumerate(self._channels):
             order = delayed(m, orders, LEAF_STAGES, name=f"order{number}_", init={"reset": 1})
             message = delayed(m, payload, LEAF_STAGES, name=f"message{number}_", reset_less=True)
-            self._place(m, number, channel, order.reset)
-            self._tell(m, number, channel, order, message)
-            reports.append(delayed(m, self._listen(m, number, channel), LEAF_STAGES, name=f"report{number}_"))
+            self._reset_by_leaf(m, number, channel, order.reset)
+            self._connect_inputs(m, number, channel, order, message)
+            reports.append(delayed(m, self._collect(m, number, channel), LEAF_STAGES, name=f"report{number}_"))
             m.d.comb += [
                 faults.channels[number][name].eq(getattr(channel, name)) for name in ("status", "engine", "completed")
             ]
@@ -127,14 +127,14 @@ class Branch(wiring.Component):
         ]
         return m
 
-    def _place(self, m, number, channel, reset):
+    def _reset_by_leaf(self, m, number, channel, reset):
         """Give a channel a domain whose reset comes from its leaf."""
         domain = f"leaf{number}"
         m.domains += ClockDomain(domain, local=True)
         m.d.comb += [ClockSignal(domain).eq(ClockSignal()), ResetSignal(domain).eq(reset)]
         m.submodules[f"channel{number}"] = DomainRenamer(domain)(channel)
 
-    def _tell(self, m, number, channel, order, message):
+    def _connect_inputs(self, m, number, channel, order, message):
         """Connect what a channel takes; it has said that it has room for whatever comes."""
         m.d.comb += [
             channel.abort.eq(order.abort),
@@ -142,15 +142,12 @@ class Branch(wiring.Component):
             channel.i.p.eq(message.instruction),
             channel.scalars.valid.eq(order.scalar),
             channel.scalars.p.eq(message.scalar),
-            *(
-                getattr(channel, name).eq(message[name])
-                for name in ("stored_by_all", "windows", "parameters", "shares")
-            ),
-            channel.place.eq(message.place),
-            channel.place.position.eq(message.place.position + number),
+            *(getattr(channel, name).eq(message[name]) for name in ("stored_by_all", "windows", "parameters", "slots")),
+            channel.group.eq(message.group),
+            channel.group.position.eq(message.group.position + number),
         ]
 
-    def _listen(self, m, number, channel):
+    def _collect(self, m, number, channel):
         """Collect what a channel says, with the layout of a branch of one."""
         said = Signal(Report(1), name=f"said{number}")
         names = ("rooms", "scalar_room", "busy", "dma_busy", "progress")

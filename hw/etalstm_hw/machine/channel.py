@@ -32,7 +32,7 @@ from etalstm_hw.fp.activation import Activation
 from etalstm_hw.fp.add import Adder
 from etalstm_hw.fp.multiply import Multiplier
 from etalstm_hw.program.queue import InstructionQueue
-from etalstm_hw.stream import Completed, Dispatched, Place, Scalar, Shares, Windows
+from etalstm_hw.stream import Completed, Dispatched, Group, Scalar, Slots, Windows
 
 ENGINES = {Engine.LOAD: "load", Engine.MAC: "mac", Engine.VECTOR: "vector", Engine.STORE: "store"}
 """The engines of a channel, and their names."""
@@ -63,9 +63,9 @@ class Channel(wiring.Component):
         What the broadcaster sends.
     parameters : :py:`In(data.ArrayLayout(BINARY32.width, PARAMETERS))`
         Values of ``Source.PARAMETER``; the first three are fixed and not looked at.
-    shares : :py:`In(Shares())`
-        Fixed shares of the PEs; constant while a program runs.
-    place : :py:`In(Place(address_bits))`
+    slots : :py:`In(Slots())`
+        Fixed slots of the PEs; constant while a program runs.
+    group : :py:`In(Group(address_bits))`
         Which window is this channel's; constant while a program runs.
     windows : :py:`In(Windows(address_bits))`
         Where the channels' windows lie.
@@ -110,8 +110,8 @@ class Channel(wiring.Component):
                 "i": In(stream.Signature(Dispatched())),
                 "scalars": In(stream.Signature(Scalar(BINARY32))),
                 "parameters": In(data.ArrayLayout(BINARY32.width, PARAMETERS)),
-                "shares": In(Shares()),
-                "place": In(Place(config.address_bits)),
+                "slots": In(Slots()),
+                "group": In(Group(config.address_bits)),
                 "windows": In(Windows(config.address_bits)),
                 "axi": Out(AXI4(config.address_bits, config.beat_bits)),
                 "rooms": Out(len(ENGINES)),
@@ -202,7 +202,7 @@ class Channel(wiring.Component):
             compute.parameters[PARAMETER_ZERO].eq(0),
             compute.parameters[PARAMETER_MINUS_ZERO].eq(BINARY32.minus_zero),
             compute.hold.eq(self.abort),
-            compute.shares.eq(self.shares),
+            compute.slots.eq(self.slots),
         ]
         return fifo.level != 0
 
@@ -214,7 +214,7 @@ class Channel(wiring.Component):
         m.d.comb += [
             store.vector.eq(compute.read_data),
             store.parameters.eq(compute.parameters),
-            *(engine.place.eq(self.place) for engine in (load, store)),
+            *(engine.group.eq(self.group) for engine in (load, store)),
             *(engine.windows.eq(self.windows) for engine in (load, store)),
             *(engine.abort.eq(self.abort) for engine in (load, store)),
             self.load_beats.eq(load.beats),

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.config import Config
 from etalstm_hw.machine.tree import FAN_OUT
-from etalstm_hw.stream import Place
+from etalstm_hw.stream import Group
 
 
 def branches(config: Config) -> list[range]:
@@ -17,8 +17,8 @@ def branches(config: Config) -> list[range]:
     borders = {group * channels // count for count in config.group_counts for group in range(count + 1)}
     runs = []
     for start, stop in pairwise(sorted(borders)):
-        parts = -(-(stop - start) // FAN_OUT)
-        cuts = [start + n * (stop - start) // parts for n in range(parts + 1)]
+        count = -(-(stop - start) // FAN_OUT)
+        cuts = [start + n * (stop - start) // count for n in range(count + 1)]
         runs += [range(*cut) for cut in pairwise(cuts)]
     return runs
 
@@ -29,7 +29,7 @@ def feeders(config: Config, channel: int) -> list[int]:
 
 
 def path_of(config: Config, channel: int) -> str:
-    """Give the place of a channel in the hierarchy of instances below :class:`etalstm_hw.machine.top.Top`."""
+    """Give the location of a channel in the hierarchy of instances below :class:`etalstm_hw.machine.top.Top`."""
     for number, run in enumerate(branches(config)):
         if channel in run:
             return f"branch{number}/channel{channel - run.start}"
@@ -50,21 +50,21 @@ class Groups(wiring.Component):
     count : :py:`In(32)`            ``Register.GROUPS``
     stride : :py:`In`               bytes from the window of one channel to that of the next
     valid : :py:`Out(1)`            the channels can be divided into so many groups
-    branches : :py:`Out`            a :class:`Place` for each of :func:`branches`, its ``position`` the first channel's
+    branches : :py:`Out`            a :class:`Group` for each of :func:`branches`, its ``position`` the first channel's
     broadcasters : :py:`Out`        one for each broadcaster; of those beyond the last group it means nothing
     active : :py:`Out`              a bit for each broadcaster that has a group
     """
 
     def __init__(self, config: Config):
         self._config, self._starts = config, [run.start for run in branches(config)]
-        place = Place(config.address_bits)
+        group = Group(config.address_bits)
         super().__init__(
             {
                 "count": In(32),
                 "stride": In(config.address_bits),
                 "valid": Out(1),
-                "branches": Out(data.ArrayLayout(place, len(self._starts))),
-                "broadcasters": Out(data.ArrayLayout(place, config.broadcasters)),
+                "branches": Out(data.ArrayLayout(group, len(self._starts))),
+                "broadcasters": Out(data.ArrayLayout(group, config.broadcasters)),
                 "active": Out(config.broadcasters, init=1),
             }
         )
@@ -82,13 +82,13 @@ class Groups(wiring.Component):
                     m.d.sync += [self.valid.eq(1), size.eq(own_size), self.active.eq((1 << count) - 1)]
                     for number, start in enumerate(self._starts):
                         self._put(m, self.branches[number], count, start // own_size, start % own_size)
-                    for group in range(min(count, broadcasters)):
-                        self._put(m, self.broadcasters[group], count, group, 0)
+                    for number in range(min(count, broadcasters)):
+                        self._put(m, self.broadcasters[number], count, number, 0)
         m.d.sync += [self.branches[n].pitch.eq(pitch) for n in range(len(self._starts))]
         m.d.sync += [self.broadcasters[n].pitch.eq(pitch) for n in range(broadcasters)]
         return m
 
-    def _put(self, m, place, count, group, position):
+    def _put(self, m, member, count, number, position):
         size = self._config.channels // count
-        values = {"position": position, "group": group, "first": group * size, "size": size, "count": count}
-        m.d.sync += [place[name].eq(value) for name, value in values.items()]
+        values = {"position": position, "number": number, "first": number * size, "size": size, "count": count}
+        m.d.sync += [member[name].eq(value) for name, value in values.items()]

@@ -8,7 +8,7 @@ from etalstm_hw import contract
 from etalstm_hw.axi.axi import AXI4Lite
 from etalstm_hw.config import Config
 from etalstm_hw.contract import BINARY32, Register, Status
-from etalstm_hw.stream import Shares, Windows
+from etalstm_hw.stream import Slots, Windows
 
 REGISTER_ADDRESS_BITS = (contract.REGISTER_SPACE_BYTES - 1).bit_length()
 _PAGE_SHIFT = (contract.PAGE_BYTES - 1).bit_length()
@@ -39,7 +39,7 @@ class Registers(wiring.Component):
     program, length, watchdog, windows : Out     what the host has set
     groups : :py:`Out(32)`                       how many groups of channels the host wants
     parameters : :py:`Out(data.ArrayLayout)`     operands of vector instructions
-    shares, send_zeros : Out                     how the PEs are divided; zero scalars are sent too
+    slots, send_zeros : Out                      how the PEs are divided; zero scalars are sent too
     running, status, engine, instruction : In    from the sequencer
     counters : :py:`In(data.ArrayLayout(64, Counter.COUNT))`
     """
@@ -57,7 +57,7 @@ class Registers(wiring.Component):
                 "windows": Out(Windows(config.address_bits)),
                 "groups": Out(32),
                 "parameters": Out(data.ArrayLayout(BINARY32.width, contract.PARAMETERS)),
-                "shares": Out(Shares()),
+                "slots": Out(Slots()),
                 "send_zeros": Out(1),
                 "running": In(1),
                 "status": In(Status),
@@ -80,10 +80,7 @@ class Registers(wiring.Component):
             self.watchdog.eq(stored[Register.WATCHDOG]),
             self.groups.eq(stored[Register.GROUPS]),
             *(self.parameters[n].eq(stored[Register.PARAMETER + 4 * n]) for n in range(contract.PARAMETERS)),
-            *(
-                self.shares[name].eq(stored[Register.SHARES].word_select(n, 8))
-                for n, name in enumerate(contract.SHARES)
-            ),
+            *(self.slots[name].eq(stored[Register.SHARES].word_select(n, 8)) for n, name in enumerate(contract.SHARES)),
             self.send_zeros.eq(stored[Register.SEND_ZEROS]),
         ]
 

@@ -7,10 +7,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw import contract
+from etalstm_hw.axi.arbiter import PortArbiter
 from etalstm_hw.axi.axi import AXI4, AXI4Lite, AXI4Read
 from etalstm_hw.axi.merge import ReadMerge
 from etalstm_hw.axi.reader import Reader
-from etalstm_hw.axi.share import PortShare
 from etalstm_hw.broadcast.broadcaster import Broadcaster
 from etalstm_hw.config import Config
 from etalstm_hw.contract import BINARY32, ENGINE_OF, Counter, Cycle, Engine, Opcode, Status
@@ -116,22 +116,22 @@ class Top(wiring.Component):
             self.running.eq(running),
             self.failed.eq(self.interrupt & (sequencer.status != Status.DONE)),
         ]
-        for reading, place in [(rows, groups.branches[0]), *zip(broadcasters, groups.broadcasters, strict=True)]:
+        for reading, group in [(rows, groups.branches[0]), *zip(broadcasters, groups.broadcasters, strict=True)]:
             m.d.comb += [
                 reading.windows.eq(registers.windows),
-                reading.place.eq(place),
+                reading.group.eq(group),
                 reading.abort.eq(sequencer.drain),
                 reading.stored_by_all.eq(stored.count),
             ]
         m.d.comb += [broadcaster.send_zeros.eq(registers.send_zeros) for broadcaster in broadcasters]
         m.d.comb += stored.done.eq(Cat(branch.report.stored for branch in tree))
-        for branch, place in zip(tree, groups.branches, strict=True):
+        for branch, group in zip(tree, groups.branches, strict=True):
             m.d.comb += [
                 branch.orders.reset.eq(reset),
                 branch.orders.abort.eq(sequencer.drain),
                 branch.payload.stored_by_all.eq(stored.count),
-                branch.payload.place.eq(place),
-                *(branch.payload[name].eq(getattr(registers, name)) for name in ("windows", "parameters", "shares")),
+                branch.payload.group.eq(group),
+                *(branch.payload[name].eq(getattr(registers, name)) for name in ("windows", "parameters", "slots")),
             ]
         self._fetch(m, sequencer, reader)
         posted = self._dispatch(m, sequencer, rows, tree, broadcasters, groups)
@@ -165,11 +165,11 @@ class Top(wiring.Component):
             if each == 1:
                 connect(m, users[0], flipped(port))
                 continue
-            share = PortShare(config.address_bits, config.beat_bits, each, outstanding=config.outstanding_bursts)
-            m.submodules[f"share{n}"] = of_program(share)
+            arbiter = PortArbiter(config.address_bits, config.beat_bits, each, outstanding=config.outstanding_bursts)
+            m.submodules[f"arbiter{n}"] = of_program(arbiter)
             for k, user in enumerate(users):
-                connect(m, user, share.managers[k])
-            connect(m, share.port, flipped(port))
+                connect(m, user, arbiter.managers[k])
+            connect(m, arbiter.port, flipped(port))
         for n, broadcaster in enumerate(broadcasters, shared):
             connect(m, broadcaster.axi, flipped(getattr(self, f"port{n}")))
         merge = ReadMerge(config.address_bits, config.beat_bits, outstanding=config.outstanding_bursts)
@@ -211,13 +211,13 @@ class Top(wiring.Component):
     def _broadcast(self, m, tree, broadcasters, groups):
         """Give every scalar of a broadcaster to all channels of its group."""
         for n, broadcaster in enumerate(broadcasters):
-            served = [place.group == n for place in groups.branches]
+            served = [group.number == n for group in groups.branches]
             rooms = [branch.report.scalar_room | ~own for branch, own in zip(tree, served, strict=True)]
             room = Signal(name=f"room{n}")
             m.d.program += room.eq(Cat(rooms).all())
             m.d.comb += broadcaster.o.ready.eq(room)
-        for branch, place, run in zip(tree, groups.branches, branches(self.config), strict=True):
-            with m.Switch(place.group):
+        for branch, group, run in zip(tree, groups.branches, branches(self.config), strict=True):
+            with m.Switch(group.number):
                 for n in feeders(self.config, run.start):
                     with m.Case(n):
                         scalars = broadcasters[n].o

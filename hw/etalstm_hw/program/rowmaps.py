@@ -9,7 +9,7 @@ from etalstm_hw import contract
 from etalstm_hw.axi.axi import AXI4Read
 from etalstm_hw.axi.reader import Reader
 from etalstm_hw.contract import MOST_GATES, FloatFormat, Opcode, Status
-from etalstm_hw.stream import Place, Windows, instruction_layout
+from etalstm_hw.stream import Group, Windows, instruction_layout
 
 _AHEAD = 2  # maps that are asked for while another is looked at
 _DEPTH = 32  # beats of the reader's FIFO
@@ -49,7 +49,7 @@ class RowMaps(wiring.Component):
         Instructions whose waits are over. The next is taken when the last map of this one is known to be readable.
     o : :py:`Out(stream.Signature(RowMap(lanes)))`
     windows : :py:`In(Windows(address_bits))`
-    place : :py:`In(Place(address_bits))`  groups and their size; constant while a program runs
+    group : :py:`In(Group(address_bits))`  the groups and their size; constant while a program runs
     axi : :py:`Out(AXI4Read(address_bits, beat_bits))`
     abort : :py:`In(1)`                  ask for nothing more; what comes is dropped
     busy : :py:`Out(1)`                  a read is under way
@@ -66,7 +66,7 @@ class RowMaps(wiring.Component):
                 "i": In(stream.Signature(instruction_layout(Opcode.LOAD_ROWS))),
                 "o": Out(stream.Signature(RowMap(lanes))),
                 "windows": In(Windows(address_bits)),
-                "place": In(Place(address_bits)),
+                "group": In(Group(address_bits)),
                 "axi": Out(AXI4Read(address_bits, self._beat_bits)),
                 "abort": In(1),
                 "busy": Out(1),
@@ -98,15 +98,15 @@ class RowMaps(wiring.Component):
         beats = Signal.like(reader.i.p.beats)
         window, offset = Signal(self._address_bits), Signal(contract.ADDRESS_BITS + 1)
         last_tile = tile == rows.tiles_per_channel - 1
-        group, first = Signal.like(self.place.group, name="group"), Signal.like(self.place.first, name="first")
+        number, first = (Signal.like(self.group[name], name=name) for name in ("number", "first"))  # of the group
         m.d.comb += [
             beats.eq(self._vector_beats << Mux(rows.single, 0, _SHIFT)),
             plan.rows.eq(lanes << Mux(rows.single, 0, _SHIFT)),
             reader.i.p.address.eq(window + (offset << shift)),
             reader.i.p.beats.eq(beats),
             plan.last.eq(left == plan.rows),
-            plan.first_group.eq(group == 0),
-            plan.last_group.eq(group == self.place.count - 1),
+            plan.first_group.eq(number == 0),
+            plan.last_group.eq(number == self.group.count - 1),
         ]
         with m.FSM():
             with m.State("TAKE"):
@@ -127,16 +127,16 @@ class RowMaps(wiring.Component):
                 with m.If((lanes > self._lanes) | (plan.rows > left)):
                     m.d.sync += self.status.eq(Status.BAD_FIELD)
                     m.next = "STOPPED"
-                with m.Elif((channel >= self.place.size) | (offset + beats > self.windows.size >> shift)):
+                with m.Elif((channel >= self.group.size) | (offset + beats > self.windows.size >> shift)):
                     m.d.sync += self.status.eq(Status.BAD_ADDRESS)
                     m.next = "STOPPED"
             with m.State("ASK"):
                 m.d.comb += [reader.i.valid.eq(plans.w_rdy), plans.w_en.eq(reader.i.ready)]
                 with m.If(reader.i.valid & reader.i.ready):
-                    m.d.sync += [group.eq(group + 1), first.eq(first + self.place.size)]
+                    m.d.sync += [number.eq(number + 1), first.eq(first + self.group.size)]
                     m.next = "LOCATE"
                     with m.If(plan.last_group):
-                        m.d.sync += [group.eq(0), first.eq(0), left.eq(left - plan.rows)]
+                        m.d.sync += [number.eq(0), first.eq(0), left.eq(left - plan.rows)]
                         m.d.sync += [tile.eq(Mux(last_tile, 0, tile + 1)), channel.eq(channel + last_tile)]
                         with m.If(plan.last):
                             m.next = "TAKE"

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from etalstm_hw.axi.axi import AXI4Read
 from etalstm_hw.contract import MOST_GATES, TARGET_BITS, FloatFormat, Opcode, Status
 from etalstm_hw.program.rowmaps import RowMaps
-from etalstm_hw.stream import Dispatched, Place, Windows, instruction_layout, unmet
+from etalstm_hw.stream import Dispatched, Group, Windows, instruction_layout, unmet
 
 _LAYOUT = instruction_layout(Opcode.LOAD_ROWS)
 _LOAD = instruction_layout(Opcode.LOAD)
@@ -41,7 +41,7 @@ class RowLoads(wiring.Component):
                                          instructions; one at ``i`` may only disappear if a reset follows
     stored_by_all : :py:`In(TARGET_BITS)`
                                          what waits are compared with
-    windows, place, axi, abort, busy, beat
+    windows, group, axi, abort, busy, beat
                                          of :class:`RowMaps`
     seen, skipped : :py:`Out(range(5))`  rows that were looked at in this cycle; those of them that are left out
     status : :py:`Out(Status)`           why the instruction at ``i`` is not taken, see :class:`RowMaps`
@@ -56,7 +56,7 @@ class RowLoads(wiring.Component):
                 "o": Out(stream.Signature(Dispatched())),
                 "stored_by_all": In(TARGET_BITS),
                 "windows": In(Windows(address_bits)),
-                "place": In(Place(address_bits)),
+                "group": In(Group(address_bits)),
                 "axi": Out(AXI4Read(address_bits, beat_words * format.width)),
                 "abort": In(1),
                 "busy": Out(1),
@@ -79,7 +79,7 @@ class RowLoads(wiring.Component):
         m.d.comb += [
             maps.i.p.eq(rows),
             maps.windows.eq(self.windows),
-            maps.place.eq(self.place),
+            maps.group.eq(self.group),
             maps.abort.eq(self.abort),
             self.busy.eq(maps.busy),
             self.beat.eq(maps.beat),

@@ -12,7 +12,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from etalstm.formats.codec import index_words
 from etalstm_hw.config import preset
 from etalstm_hw.contract import BINARY32, COUNT_BITS, STREAM_INDEX, Opcode, Status, cast_sums, encode
-from etalstm_hw.stream import Place, Scalar
+from etalstm_hw.stream import Group, Scalar
 from etalstm_sim.benches.axi_memory import AxiMemory
 from etalstm_sim.benches.unkindness import pauses
 from tests.hw.broadcast.cast import CastModel, random_memory
@@ -45,7 +45,7 @@ class Bench:
         bench = cls(dut, stall)
         bench.words = random_memory(random.Random(SEED), CONFIG.channels * STRIDE // 4, density)
         bench.write()
-        dut.place.value = Place(CONFIG.address_bits).const({"size": CONFIG.channels, "count": 1}).as_bits()
+        dut.group.value = Group(CONFIG.address_bits).const({"size": CONFIG.channels, "count": 1}).as_bits()
         dut.windows.value = BASE | STRIDE << CONFIG.address_bits | STRIDE << 2 * CONFIG.address_bits
         Clock(dut.clk, 4, "ns").start()
         dut.i__valid.value, dut.send_zeros.value = 0, send_zeros

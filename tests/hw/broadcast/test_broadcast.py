@@ -74,7 +74,7 @@ def run(casts, memory, stall, seed, send_zeros=0):
     async def feed(ctx):
         ctx.set(dut.fetcher.windows.stride, STRIDE)
         ctx.set(dut.fetcher.windows.size, STRIDE)
-        ctx.set(dut.fetcher.place.size, CHANNELS)
+        ctx.set(dut.fetcher.group.size, CHANNELS)
         ctx.set(dut.masks.send_zeros, send_zeros)
         for cast in casts:
             ctx.set(dut.fetcher.i.payload, layout.const({**cast, "opcode": Opcode.CAST}))
@@ -187,7 +187,7 @@ def test_refuses_blocks_outside_the_windows(change):
     async def bench(ctx):
         ctx.set(dut.fetcher.windows.stride, STRIDE)
         ctx.set(dut.fetcher.windows.size, STRIDE)
-        ctx.set(dut.fetcher.place.size, CHANNELS)
+        ctx.set(dut.fetcher.group.size, CHANNELS)
         ctx.set(dut.fetcher.i.payload, instruction_layout(Opcode.CAST).const(cast))
         ctx.set(dut.fetcher.i.valid, 1)
         for _ in range(12):

@@ -154,7 +154,7 @@ def test_fixed_shares_keep_elements_and_scalars_apart(backward):
 
     async def scalars(ctx):
         await bench.fill(ctx)
-        ctx.set(bench.dut.shares, shares)
+        ctx.set(bench.dut.slots, shares)
         bench.cycles.clear()
         messages = [scalar(7, n % 4, n % 16, empty=n % 3 == 0) for n in range(macs)]
         messages[-1]["last"] = 1
@@ -185,7 +185,7 @@ def test_activations_need_no_share():
 
     async def main(ctx):
         await bench.fill(ctx)
-        ctx.set(bench.dut.shares, {"elementwise": 1, "forward": 31, "backward": 31})
+        ctx.set(bench.dut.slots, {"elementwise": 1, "forward": 31, "backward": 31})
         bench.issues.clear()
         await bench.execute_vector(ctx, vector(VectorOp.TANH, a=0, d=80, inner=8, a_inner=1, d_inner=1))
         await bench.settle(ctx)

@@ -57,7 +57,7 @@ class Engines(wiring.Component):
         m.d.comb += [store.vector.eq(self.store_vector), store.parameters.eq(self.store_parameters)]
         for name, engine in self._engines.items():
             m.submodules[name] = engine
-            m.d.comb += [engine.place.position.eq(CHANNEL), engine.place.size.eq(CHANNELS), engine.place.count.eq(1)]
+            m.d.comb += [engine.group.position.eq(CHANNEL), engine.group.size.eq(CHANNELS), engine.group.count.eq(1)]
             m.d.comb += [engine.windows.eq(self.windows), engine.abort.eq(getattr(self, f"{name}_abort"))]
             for member in ("done", "beats", "kind", "busy", "status"):
                 m.d.comb += getattr(self, f"{name}_{member}").eq(getattr(engine, member))

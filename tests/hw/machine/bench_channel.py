@@ -13,7 +13,7 @@ from etalstm.formats import codec
 from etalstm.golden import activation, arithmetic
 from etalstm_hw.contract import BINARY32 as FORMAT
 from etalstm_hw.contract import SHARES, SLOTS, Cycle, Memory, Opcode, Source, Start, Status, VectorOp, encode
-from etalstm_hw.stream import CHANNEL_ENGINES, Completed, Place, Scalar, Shares
+from etalstm_hw.stream import CHANNEL_ENGINES, Completed, Group, Scalar, Slots
 from etalstm_sim.benches.axi_memory import AxiMemory
 from tests.hw.program.dispatched import dispatched, targets
 from tests.hw.stimulus import bits, send, words
@@ -218,10 +218,10 @@ class Program:
 
 async def begin(dut, stall, program, shares=NO_SHARES):
     """Start the clock, connect a memory, reset, set what stays."""
-    dut.shares.value = Shares().const(shares).as_bits()
+    dut.slots.value = Slots().const(shares).as_bits()
     cocotb.start_soon(Clock(dut.clk, 4, "ns").start())
     dut.abort.value, dut.i__valid.value, dut.scalars__valid.value, dut.stored_by_all.value = 0, 0, 0, 0
-    dut.place.value = Place(ADDRESS_BITS).const({"position": 1, "size": 2, "count": 1}).as_bits()
+    dut.group.value = Group(ADDRESS_BITS).const({"position": 1, "size": 2, "count": 1}).as_bits()
     dut.windows.value = BASE | STRIDE << ADDRESS_BITS | STRIDE << 2 * ADDRESS_BITS
     dut.parameters.value = sum(word << 32 * n for n, word in enumerate(program.parameters))
     memory = AxiMemory(dut, ["axi"], MEMORY_BYTES, stall=stall)

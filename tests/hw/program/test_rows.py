@@ -120,7 +120,7 @@ class Bench:
     async def _memory(self, ctx):
         axi, rng, queue, cycle, offered = self.dut.axi, random.Random(SEED), deque(), 0, None
         ctx.set(self.dut.windows, {"base": BASE, "stride": STRIDE, "size": SIZE})
-        ctx.set(self.dut.place, {"size": CHANNELS, "count": self.maps.groups})
+        ctx.set(self.dut.group, {"size": CHANNELS, "count": self.maps.groups})
         while True:
             ctx.set(axi.arready, rng.random() >= self.stall)
             ctx.set(self.dut.stored_by_all, self.stored if cycle >= self.stored_from else 0)

@@ -53,7 +53,7 @@ RULES = (
         "windows begin at multiples of 4,096 bytes",
     ),
     _rule(
-        r"(?<!place\.)(?<!\]\.)size",
+        r"(?<!group\.)(?<!\]\.)size",
         lambda config: range(_PAGE - _beat_bits(config), 64),
         "windows have multiples of 4,096 bytes",
     ),
@@ -94,12 +94,12 @@ RULES = (
     ),
     _rule(r"a[rw]len", lambda config: _bits_of(BURST_BEATS - 1), "a burst has 16 beats at most"),
     _rule(
-        r"place\.count|place\.size|branches\[\d+\]\.(?:count|size)|broadcasters\[\d+\]\.(?:count|size)",
+        r"group\.count|group\.size|branches\[\d+\]\.(?:count|size)|broadcasters\[\d+\]\.(?:count|size)",
         lambda config: _bits_of(config.channels),
         "there are no more channels",
     ),
     _rule(
-        r"(?:place|branches\[\d+\]|broadcasters\[\d+\])\.(?:first|group|position)",
+        r"(?:group|branches\[\d+\]|broadcasters\[\d+\])\.(?:first|number|position)",
         lambda config: _bits_of(config.channels - 1),
         "there are no more channels",
     ),

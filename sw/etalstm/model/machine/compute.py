@@ -46,7 +46,7 @@ VECTOR_ENGINE = record(
 
 @compiled
 def slot(cycle):
-    """Give the number of a cycle's slot, its bits reversed: see etalstm_hw.compute.shares."""
+    """Give the number of a cycle's slot, its bits reversed: see etalstm_hw.compute.slots."""
     number, reverse = cycle % SLOTS, 0
     for _ in range(5):
         reverse = reverse << 1 | number & 1

@@ -4,7 +4,7 @@ from etalstm.model.machine.axi import beat_at, give_transfer, takes_transfer
 from etalstm.model.machine.latencies import FIFO, STREAMS_AHEAD
 from etalstm.model.machine.state import BURST_BEATS, NEVER, RING, compiled, record
 
-VECTORS, INDEX, STREAM = range(3)  # hw.dma.indexed.Part
+VECTORS, INDEX, STREAM = range(3)  # hw.dma.indexed.BeatKind
 
 ASKED = record(
     "head", "tail", "wait_head", "wait_tail", "index_head", "index_tail", "checked_at", items=RING, parts=RING,

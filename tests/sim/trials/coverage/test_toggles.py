@@ -105,11 +105,11 @@ def test_bits_that_cannot_toggle_are_excused_and_those_that_have_toggled_count()
 
 
 def test_excuses_follow_the_configuration():
-    assert excuse(preset("test"), "channel", "place.count[2]") == "there are no more channels"
-    assert excuse(preset("slice"), "channel", "place.count[2]") is None
+    assert excuse(preset("test"), "channel", "group.count[2]") == "there are no more channels"
+    assert excuse(preset("slice"), "channel", "group.count[2]") is None
     assert excuse(preset("test"), "channel.store", "size[7]") == "windows have multiples of 4,096 bytes"
     assert excuse(preset("test"), "channel.store", "size[8]") is None
-    assert excuse(preset("test"), "channel.store", "place.size[0]") is None
+    assert excuse(preset("test"), "channel.store", "group.size[0]") is None
     assert excuse(preset("test"), "top.registers", "bus__araddr[1]") == "registers are words"
     assert excuse(preset("test"), "broadcaster.queue", "waits") and not excuse(preset("test"), "x.queue", "waits")
 

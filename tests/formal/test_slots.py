@@ -10,9 +10,9 @@ _SLOTS = 8
 
 def slot_scheduler(load):
     """Count each kind's cycles in every round; rounds of 8 cycles: the count's bits are reversed, however many."""
-    unit = load("etalstm_hw.compute.shares").SlotScheduler()
+    unit = load("etalstm_hw.compute.slots").SlotScheduler()
     m = bench(unit)
-    shares = unit.shares
+    shares = unit.slots
     constant(m, shares)
     m.d.comb += [Assume(shares.elementwise + getattr(shares, kind) <= _SLOTS) for kind in ("forward", "backward")]
     fixed, count = shares.as_value().any(), Signal(range(_SLOTS))
@@ -33,7 +33,7 @@ def slot_scheduler(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.compute.shares", old, new, survives)
+    return Mutant("etalstm_hw.compute.slots", old, new, survives)
 
 
 PROOFS = [
@@ -52,7 +52,7 @@ PROOFS = [
                 "self.elementwise.eq(~fixed | (mac_position < 0))", "self.elementwise.eq(~fixed | (mac_position <= 0))"
             ),
             _mutant("self.forward.eq(~fixed | ((mac_position >= 0) & ", "self.forward.eq(~fixed | ("),
-            _mutant("mac_position < self.shares.backward", "mac_position < self.shares.forward"),
+            _mutant("mac_position < self.slots.backward", "mac_position < self.slots.forward"),
             _mutant(
                 "self.backward.eq(~fixed | (",
                 "self.backward.eq((",

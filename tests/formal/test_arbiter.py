@@ -1,4 +1,4 @@
-"""PortShare: every manager's addresses, data and answers, each to its own and in order, and no manager starves."""
+"""PortArbiter: every manager's addresses, data and answers, each to its own and in order, and no manager starves."""
 
 from amaranth.hdl import Assert, Assume, Cover, Signal
 
@@ -8,12 +8,12 @@ from tests.formal.prove import Mutant, Proof, pdr
 _MANAGERS, _OUTSTANDING, _AHEAD = 3, 2, 2
 
 
-def port_share(load):
+def port_arbiter(load):
     """Follow manager 0, which stands for all: the solver chooses what the others do, and when.
 
     Three managers: the fewest in which one can be passed over. Two reads, two writes ahead: both limits are reached.
     """
-    unit = load("etalstm_hw.axi.share").PortShare(2, 8, _MANAGERS, outstanding=_OUTSTANDING, ahead=_AHEAD)
+    unit = load("etalstm_hw.axi.arbiter").PortArbiter(2, 8, _MANAGERS, outstanding=_OUTSTANDING, ahead=_AHEAD)
     m = bench(unit)
     port, managers = unit.port, unit.managers
     one = managers[0]
@@ -86,13 +86,13 @@ def _turns(m, managers, channel):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.axi.share", old, new, survives)
+    return Mutant("etalstm_hw.axi.arbiter", old, new, survives)
 
 
 PROOFS = [
     Proof(
-        name="PortShare",
-        build=port_share,
+        name="PortArbiter",
+        build=port_arbiter,
         claim="each address goes out once and waits, in turn; data in the order of addresses; answers to their manager",
         method=pdr(),
         reach=12,

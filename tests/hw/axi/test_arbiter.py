@@ -1,4 +1,4 @@
-"""Managers that share a port see the memory as if each had its own."""
+"""Managers that use one port see the memory as if each had its own."""
 
 import random
 from collections import deque
@@ -8,9 +8,9 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
+from etalstm_hw.axi.arbiter import PortArbiter
 from etalstm_hw.axi.axi import AXI4, join
 from etalstm_hw.axi.reader import Reader
-from etalstm_hw.axi.share import PortShare
 from etalstm_hw.axi.writer import Writer
 
 BEAT_BYTES = 16
@@ -29,17 +29,17 @@ class Channels(wiring.Component):
     def __init__(self, count):
         self.readers = [Reader(24, 8 * BEAT_BYTES, 12, depth=64) for _ in range(count)]
         self.writers = [Writer(24, 8 * BEAT_BYTES, 12) for _ in range(count)]
-        self.share = PortShare(24, 8 * BEAT_BYTES, count, outstanding=OUTSTANDING)
+        self.arbiter = PortArbiter(24, 8 * BEAT_BYTES, count, outstanding=OUTSTANDING)
         super().__init__({})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.share = self.share
+        m.submodules.arbiter = self.arbiter
         for n, (reader, writer) in enumerate(zip(self.readers, self.writers, strict=True)):
             m.submodules[f"reader{n}"], m.submodules[f"writer{n}"] = reader, writer
             port = AXI4(24, 8 * BEAT_BYTES).create(path=(f"port{n}",))
             join(m, port, reader.axi, writer.axi)
-            wiring.connect(m, port, self.share.managers[n])
+            wiring.connect(m, port, self.arbiter.managers[n])
         return m
 
 
@@ -93,7 +93,7 @@ class Bench:
         return testbench
 
     async def _memory(self, ctx):
-        axi, rng = self.dut.share.port, random.Random(SEED)
+        axi, rng = self.dut.arbiter.port, random.Random(SEED)
         reads, responses = ([deque() for _ in range(self.count)] for _ in range(2))
         addresses, position, cycle, r, b = deque(), 0, 0, None, None
 
@@ -182,4 +182,4 @@ def test_writes_a_beat_every_cycle():
 @pytest.mark.filterwarnings("ignore")
 def test_refuses_a_single_manager():
     with pytest.raises(ValueError, match="at least 2 managers, got 1"):
-        PortShare(24, 128, 1, outstanding=8)
+        PortArbiter(24, 128, 1, outstanding=8)

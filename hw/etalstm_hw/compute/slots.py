@@ -1,17 +1,17 @@
-"""Fixed shares of the PEs: what a machine with separate PEs for each kind of work would be like, on the same PEs."""
+"""Fixed slots of the PEs: what a machine with separate PEs for each kind of work would be like, on the same PEs."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.contract import SLOTS
-from etalstm_hw.stream import Shares
+from etalstm_hw.stream import Slots
 
 
 class SlotScheduler(wiring.Component):
     """Says in every cycle which work may use the PEs.
 
-    Without shares, any. With them cycles are numbered 0 to ``SLOTS - 1`` again and again from reset on; numbers with
+    Without slots, any. With them cycles are numbered 0 to ``SLOTS - 1`` again and again from reset on; numbers with
     their bits reversed, those below ``elementwise`` are for element-wise work, and the next ``forward`` and
     ``backward`` ones for MACs of either pass (a program runs one of them at a time). So the slots of each kind come
     evenly. One that its owner has no use for is lost.
@@ -23,26 +23,26 @@ class SlotScheduler(wiring.Component):
 
     Members
     -------
-    shares : :py:`In(Shares())`
+    slots : :py:`In(Slots())`
         Constant from reset to reset.
     elementwise, forward, backward : :py:`Out(1)`
         Work of this kind may use the PEs in this cycle.
     """
 
     def __init__(self):
-        super().__init__({"shares": In(Shares())} | {name: Out(1) for name in Shares().members})
+        super().__init__({"slots": In(Slots())} | {name: Out(1) for name in Slots().members})
 
     def elaborate(self, platform):
-        """Count; compare the reversed count with the borders between the shares."""
+        """Count; compare the reversed count with the borders between the kinds of work."""
         m = Module()
         count, fixed = Signal(range(SLOTS)), Signal()
         position = Cat(reversed(count))
-        mac_position = position - self.shares.elementwise
+        mac_position = position - self.slots.elementwise
         m.d.sync += count.eq(count + 1)
         m.d.comb += [
-            fixed.eq(self.shares.as_value().any()),
+            fixed.eq(self.slots.as_value().any()),
             self.elementwise.eq(~fixed | (mac_position < 0)),
-            self.forward.eq(~fixed | ((mac_position >= 0) & (mac_position < self.shares.forward))),
-            self.backward.eq(~fixed | ((mac_position >= 0) & (mac_position < self.shares.backward))),
+            self.forward.eq(~fixed | ((mac_position >= 0) & (mac_position < self.slots.forward))),
+            self.backward.eq(~fixed | ((mac_position >= 0) & (mac_position < self.slots.backward))),
         ]
         return m

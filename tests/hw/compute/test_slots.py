@@ -3,7 +3,7 @@
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm_hw.compute.shares import SlotScheduler
+from etalstm_hw.compute.slots import SlotScheduler
 from etalstm_hw.contract import SHARES, SLOTS
 
 ROUNDS = 3
@@ -14,7 +14,7 @@ def slots_of(shares):
     dut, free = SlotScheduler(), {name: [] for name in SHARES}
 
     async def bench(ctx):
-        ctx.set(dut.shares, shares)
+        ctx.set(dut.slots, shares)
         for cycle in range(ROUNDS * SLOTS):
             for name, cycles in free.items():
                 if ctx.get(getattr(dut, name)):

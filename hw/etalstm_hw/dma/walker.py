@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from etalstm_hw.contract import COUNT_BITS, LANE_ADDRESS_BITS
 
 
-class Loop(data.StructLayout):
+class LanePattern(data.StructLayout):
     """``lane_address + outer·outer_stride + inner·inner_stride``, inner fastest; counts are at least 1."""
 
     def __init__(self):
@@ -22,14 +22,14 @@ class Loop(data.StructLayout):
         )
 
 
-class LaneLoop(wiring.Component):
-    """Counts through a loop's addresses, one for each cycle in which ``step`` is set.
+class LaneWalker(wiring.Component):
+    """Walks through a pattern's addresses, one for each cycle in which ``step`` is set.
 
-    ``start`` loads a loop, whose first address stands one cycle later; it may be set in the cycle of the last step.
+    ``start`` loads a pattern; its first address is there a cycle later. It may be set in the cycle of the last step.
 
     Members
     -------
-    loop : :py:`In(Loop())`
+    pattern : :py:`In(LanePattern())`
     start, step : :py:`In(1)`
     address : :py:`Out(LANE_ADDRESS_BITS)`
     ends_inner, ends : :py:`Out(1)`
@@ -39,7 +39,7 @@ class LaneLoop(wiring.Component):
     def __init__(self):
         super().__init__(
             {
-                "loop": In(Loop()),
+                "pattern": In(LanePattern()),
                 "start": In(1),
                 "step": In(1),
                 "address": Out(LANE_ADDRESS_BITS),
@@ -73,12 +73,12 @@ class LaneLoop(wiring.Component):
                 m.d.sync += [address.eq(address + inner_stride), inner_left.eq(inner_left - 1)]
         with m.If(self.start):
             m.d.sync += [
-                address.eq(self.loop.lane_address),
-                turn.eq(self.loop.lane_address),
-                inner_size.eq(self.loop.inner),
-                inner_left.eq(self.loop.inner),
-                outer_left.eq(self.loop.outer),
-                inner_stride.eq(self.loop.inner_stride),
-                outer_stride.eq(self.loop.outer_stride),
+                address.eq(self.pattern.lane_address),
+                turn.eq(self.pattern.lane_address),
+                inner_size.eq(self.pattern.inner),
+                inner_left.eq(self.pattern.inner),
+                outer_left.eq(self.pattern.outer),
+                inner_stride.eq(self.pattern.inner_stride),
+                outer_stride.eq(self.pattern.outer_stride),
             ]
         return m

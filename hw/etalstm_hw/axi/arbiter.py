@@ -1,4 +1,4 @@
-"""Lets several managers share a memory port."""
+"""Lets several managers use one memory port."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -8,12 +8,12 @@ from amaranth.lib.wiring import In, Out
 from etalstm_hw.axi.axi import AXI4
 
 
-class PortShare(wiring.Component):
+class PortArbiter(wiring.Component):
     """Joins managers without IDs onto one port, on which the ID names the manager.
 
     Addresses are served in turn (round-robin), one a cycle, 1 cycle after they were offered; data and responses pass in
     the same cycle. Write data go out in the order of their addresses, so a manager may only offer an address whose data
-    do not wait for another manager. A manager that is slow to give write data holds up those behind it.
+    do not wait for another manager. A manager that is slow to give write data stalls those behind it.
 
     Reads of different managers may be answered in any order. A manager must have room for all that it has asked for:
     ``rready`` and ``bready`` of the port are always set, those of the managers are not looked at.

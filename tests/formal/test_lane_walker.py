@@ -1,4 +1,4 @@
-"""LaneLoop: every address of two nested loops, once and in order."""
+"""LaneWalker: every address of two nested loops, once and in order."""
 
 from amaranth.hdl import Assert, Assume, Cover, Signal
 
@@ -13,20 +13,20 @@ def lane_loop(load):
 
     Counts and addresses of 3 bits, modulo 8: sums of any width wrap like these, and counts run to their end.
     """
-    unit = load("etalstm_hw.dma.loop").LaneLoop()
+    unit = load("etalstm_hw.dma.walker").LaneWalker()
     m = bench(unit)
-    loop = Signal(unit.loop.shape(), reset_less=True)
+    pattern = Signal(unit.pattern.shape(), reset_less=True)
     outer, inner, active = Signal(_BITS + 1), Signal(_BITS + 1), Signal()
-    address = (loop.lane_address + outer * loop.outer_stride + inner * loop.inner_stride)[:_BITS]
-    ends_inner, ends = inner + 1 == loop.inner, Signal()
+    address = (pattern.lane_address + outer * pattern.outer_stride + inner * pattern.inner_stride)[:_BITS]
+    ends_inner, ends = inner + 1 == pattern.inner, Signal()
     m.d.comb += [
-        Assume(~unit.start | ((unit.loop.outer != 0) & (unit.loop.inner != 0))),
+        Assume(~unit.start | ((unit.pattern.outer != 0) & (unit.pattern.inner != 0))),
         Assume(~unit.step | active),
-        ends.eq(ends_inner & (outer + 1 == loop.outer)),
+        ends.eq(ends_inner & (outer + 1 == pattern.outer)),
         Assert(~active | (unit.address == address)),
         Assert(~active | (unit.ends_inner == ends_inner)),
         Assert(~active | (unit.ends == ends)),
-        Cover(unit.ends & active & (loop.outer == 3) & (loop.inner == 2)),
+        Cover(unit.ends & active & (pattern.outer == 3) & (pattern.inner == 2)),
         Cover(unit.ends & active & unit.step & unit.start),
     ]
     with m.If(unit.step):
@@ -34,24 +34,24 @@ def lane_loop(load):
         with m.If(ends_inner):
             m.d.sync += [inner.eq(0), outer.eq(outer + 1)]
     with m.If(unit.start):
-        m.d.sync += [loop.eq(unit.loop), inner.eq(0), outer.eq(0), active.eq(1)]
+        m.d.sync += [pattern.eq(unit.pattern), inner.eq(0), outer.eq(0), active.eq(1)]
     return m
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.dma.loop", old, new, survives)
+    return Mutant("etalstm_hw.dma.walker", old, new, survives)
 
 
 PROOFS = [
     Proof(
-        name="LaneLoop",
+        name="LaneWalker",
         build=lane_loop,
-        claim="address, end of the inner loop and end are those of two nested loops, step by step",
+        claim="address, end of the inner pattern and end are those of two nested loops, step by step",
         method=pdr(),
         reach=14,
         small=(
             Change(
-                "etalstm_hw.dma.loop",
+                "etalstm_hw.dma.walker",
                 "from etalstm_hw.contract import COUNT_BITS, LANE_ADDRESS_BITS",
                 "COUNT_BITS = LANE_ADDRESS_BITS = 3",
             ),
@@ -64,8 +64,8 @@ PROOFS = [
             _mutant("outer_left.eq(outer_left - 1),", "outer_left.eq(outer_left),"),
             _mutant("address.eq(address + inner_stride)", "address.eq(turn + inner_stride)"),
             _mutant("turn.eq(next_turn),", ""),
-            _mutant("turn.eq(self.loop.lane_address),", "turn.eq(0),"),
-            _mutant("inner_left.eq(self.loop.inner)", "inner_left.eq(self.loop.outer)"),
+            _mutant("turn.eq(self.pattern.lane_address),", "turn.eq(0),"),
+            _mutant("inner_left.eq(self.pattern.inner)", "inner_left.eq(self.pattern.outer)"),
             _mutant("with m.If(self.start):", "with m.If(self.start & ~self.step):"),
         ),
     )

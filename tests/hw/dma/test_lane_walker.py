@@ -3,7 +3,7 @@
 from amaranth.sim import Simulator
 
 from etalstm_hw.contract import LANE_ADDRESS_BITS
-from etalstm_hw.dma.loop import LaneLoop
+from etalstm_hw.dma.walker import LaneWalker
 
 LOOPS = [
     {"lane_address": 5, "outer": 3, "inner": 4, "outer_stride": 100, "inner_stride": 7},
@@ -13,11 +13,11 @@ LOOPS = [
 
 
 def test_runs_through_two_nested_loops_back_to_back():
-    dut = LaneLoop()
+    dut = LaneWalker()
     seen = []
 
     async def bench(ctx):
-        ctx.set(dut.loop, LOOPS[0])
+        ctx.set(dut.pattern, LOOPS[0])
         ctx.set(dut.start, 1)
         await ctx.tick()
         for n, loop in enumerate(LOOPS):
@@ -27,7 +27,7 @@ def test_runs_through_two_nested_loops_back_to_back():
                 ctx.set(dut.step, 1)
                 ctx.set(dut.start, last)
                 if last and n + 1 < len(LOOPS):
-                    ctx.set(dut.loop, LOOPS[n + 1])
+                    ctx.set(dut.pattern, LOOPS[n + 1])
                 await ctx.tick()
 
     simulator = Simulator(dut)
