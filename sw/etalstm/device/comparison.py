@@ -51,16 +51,9 @@ class Comparison:
 class RandomRun:
     """A training of a random network on random data.
 
-    Parameters
-    ----------
-    iterations : int
-    loss : "last" or "per-step"
-        Where gradients arrive: at each sequence's last step, or at half of all elements.
-    seed : int
-    skip_cells : float
-        Share of the cells that are skipped, drawn anew in every iteration.
-    delta_threshold : float
-        See :meth:`etalstm.device.Session.backward`.
+    Gradients arrive, by `loss`, at each sequence's "last" step, or "per-step" at half of all elements. `skip_cells` is
+    the share of the cells that are skipped, drawn anew in every iteration. `delta_threshold` is that of
+    :meth:`etalstm.device.Session.backward`.
     """
 
     iterations: int

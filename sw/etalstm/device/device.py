@@ -64,12 +64,8 @@ class Device(ABC):
     def best_shared_tokens(self, shape: TrainingShape, batches: Sequence[np.ndarray]) -> int | None:
         """Tell how many distinct tokens a session of the device is best made to share; None if it best shares none.
 
-        Parameters
-        ----------
-        shape : TrainingShape
-            Of the run, without `shared_tokens`.
-        batches : sequence of arrays of integers, (T, B)
-            Tokens of some of its batches, at least one; -1 at padding.
+        `shape` is of the run, without `shared_tokens`; `batches` are tokens of some of its batches, at least one:
+        arrays of integers, (T, B), -1 at padding.
         """
         distinct = [len(np.unique(tokens[tokens >= 0])) for tokens in batches]
         return max(distinct) if sum(distinct) < sum(np.count_nonzero(tokens >= 0) for tokens in batches) else None

@@ -110,7 +110,6 @@ class GoldenSession(Session):
         return [layer_usage(forward, back, self.shape.execution.storage.layer(n)) for n, (forward, back) in layers]
 
     def _factors(self) -> Factors:
-        """Give what the last passes have sent."""
         layers = zip(self._passes, self._results, strict=True)
         return [(back.delta, np.concatenate([p.x_sent, p.h_sent], axis=2)) for p, back in layers]
 

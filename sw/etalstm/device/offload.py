@@ -70,7 +70,6 @@ def _fill(
 
 
 def _place(data: bytearray, header: StreamHeader | None) -> str:
-    """Name the block that the next byte belongs to."""
     if header is None:
         return f"its header, after {len(data)} of {HEADER_BYTES} bytes"
     words = np.frombuffer(bytes(data[HEADER_BYTES : len(data) // 4 * 4]), "<u4").astype(np.uint32)

@@ -27,14 +27,7 @@ class ParanoidSession(BothPasses[InputGradients]):
     checked, golden keeps its own. Then a weight that changes between two iterations is found too: a
     :class:`MismatchError`, as is any result with other bits than golden's.
 
-    What is not named here is the session's own.
-
-    Parameters
-    ----------
-    session, golden : Session
-        Of one shape.
-    every : int
-        Iterations from one that is checked to the next; the first one is.
+    What is not named here is the session's own. One of so many iterations, `every`, is checked, the first among them.
 
     Members
     -------

@@ -23,31 +23,22 @@ class TrainingShape:
     Parameters
     ----------
     network : NetworkShape
-    batch : int
-        Sequences B.
-    steps : int
-        Steps T of a forward pass, at most: it may have fewer.
+    batch, steps : int
+        Sequences B; steps T of a forward pass, at most: it may have fewer.
     execution : Execution
-        How the network is computed.
+        How the network is computed; refused as :meth:`etalstm.network.execution.Execution.check` says.
     masked : bool
         Sequences may be shorter than T: ``forward`` takes `lengths`.
     log_share : float, optional
-        Room that a device's logs of compressed streams get at first, as a share of what they need if nothing is
-        dropped; from then on it follows what they were seen to need. Default: a guess. The bits do not depend on it.
+        Room that a device's logs of compressed streams get at first, as a share, above 0, of what they need if nothing
+        is dropped; from then on it follows what they were seen to need. Default: a guess. The bits do not depend on it.
     memory_budget : int, optional
-        Bytes of a device's memory that the network may take. What cells keep beyond it goes to the host and comes back
-        for the backward pass. Default: all there is. A device without a memory of its own needs none.
+        Bytes of a device's memory that the network may take. Intermediates beyond it go to the host and come back for
+        the backward pass. Default: all there is. A device without a memory of its own needs none.
     layers_apart : bool
-        A backward pass gives a layer's gradients when it goes on to the layer below, see
-        :attr:`etalstm.device.hooks.SessionHooks.when_whole`. A machine has a program for each layer then, where what
-        cells keep is in one segment. The bits do not depend on it. Default: all gradients come at the end.
-
-    Raises
-    ------
-    ValueError
-        If a size is not an integer above zero, `log_share` is not above 0 and at most 1, or
-        :meth:`etalstm.network.execution.Execution.check` refuses the execution. Of a cell that is no LSTM, if it is to
-        have layers apart.
+        A backward pass gives a layer's gradients when it goes on to the layer below, see ``when_whole`` of
+        :class:`etalstm.device.hooks.SessionHooks`. A machine has a program for each layer then, where the intermediates
+        are in one segment. The bits do not depend on it. Default: all gradients come at the end. Only for LSTM cells.
     """
 
     network: NetworkShape

@@ -144,7 +144,6 @@ class CharacterNode(Node):
         return self._words
 
     def _holder(self) -> int | None:
-        """Look up who has the lock in the kernel's list."""
         node = os.fstat(self._file.fileno())
         device = f"{os.major(node.st_dev):02x}:{os.minor(node.st_dev):02x}:{node.st_ino}"
         for line in Path("/proc/locks").read_text().splitlines():

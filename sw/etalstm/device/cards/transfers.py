@@ -51,8 +51,7 @@ class Transfers:
     Parameters
     ----------
     nodes : list of (name, Node)
-    verb : str
-        For messages: "reading" or "writing".
+    verb : "reading" or "writing", for messages
     call : function
         ``(node, address, memoryview) -> bytes moved``; blocks.
     timeout_seconds : float

@@ -41,18 +41,9 @@ class XdmaTransport(Transport):
     Only one process can have a card. To be used by one thread at a time. A program that an earlier process has left
     running is stopped.
 
-    Parameters
-    ----------
-    config : Config
-        The machine on the card.
-    number : int
-        Which card, as the driver counts them.
-    nodes : Nodes, optional
-        Where the character devices are; below ``/dev`` if not given.
-    memory_bytes : int, optional
-        Memory of the card; what the machine can address if not given.
-    timeout_seconds, chunk_bytes
-        How long a transfer may stand still, and what is moved in one system call: see :class:`Transfers`.
+    `number` counts cards as the driver does. The character devices are below ``/dev`` if no `nodes` are given, and
+    the memory is what the machine can address. A transfer may stand still for `timeout_seconds`, and moves
+    `chunk_bytes` in one system call: see :class:`Transfers`.
 
     Raises
     ------

@@ -200,7 +200,6 @@ class Accelerator:
         } | {Register.PARAMETER + 4 * n: int(word) for n, word in enumerate(self._parameters.view(np.uint32))}
 
     def _lost_words(self) -> LostWordsError | None:
-        """Give the error of words that the memory has lost since the last program."""
         count = self.transport.lost_words()
         if not count:
             return None

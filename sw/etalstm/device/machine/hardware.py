@@ -57,10 +57,8 @@ class HardwareDevice(Device):
     @exclusive
     def best_slices(self, shape):
         """Tell how many slices use the channels best: one for each of the fastest groups that fit the memory."""
-
         try:
-            plan = plan_session(self.accelerator, shape, first_room(shape), choose_slices=True)
-            return plan.map.division.slices
+            return plan_session(self.accelerator, shape, first_room(shape), choose_slices=True).map.division.slices
         except PlanError:
             return self._fewest_slices(shape)
 
@@ -106,7 +104,6 @@ class HardwareDevice(Device):
         return placement
 
     def _find(self, size_bytes: int) -> range | None:
-        """Find memory that no living session uses; None if there is none."""
         taken = [part for session in self._sessions for part in session.addresses]
         return find(size_bytes, self.memory_bytes, taken)
 

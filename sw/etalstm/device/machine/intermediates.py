@@ -194,7 +194,6 @@ class Intermediates:
         return header, words
 
     def _log_start(self, held: Held) -> int:
-        """Beat of the region where its log begins."""
         return (held.log.array.first - held.region.first) * self._config.vector_beats if held.log else 0
 
     def _extents(self, held: Held, streams: list[Stream]) -> np.ndarray:

@@ -14,7 +14,6 @@ from etalstm.device.hooks import Factors
 from etalstm.device.machine.session import HardwareSession
 from etalstm.device.results import Outputs, add_counts, all_counts
 from etalstm.device.shape import TrainingShape
-from etalstm.network.shared_tokens import SharedTokens
 from etalstm.network.slices import Parts, additions
 from etalstm.network.storage import DENSE_TENSORS, Usage
 
@@ -115,13 +114,10 @@ class PartedSession(Session):
     def _bring(self, part: int) -> Outputs | None:
         """Run the forward pass of a part, or load its intermediates, so that the memory holds them."""
         if self._sealed is None:
-            self._inner._shared = self._shared_by(part)
+            self._inner._shared = self._shared.part(self._parts.sequences(part)) if self._shared else None
             return self._inner._forward(*self._inputs[part])
         x, h, lengths, *sent = self._inputs[part]
         return self._inner._load_intermediates(x, h, self._sealed[part], lengths, sent)
-
-    def _shared_by(self, part: int) -> SharedTokens | None:
-        return self._shared.part(self._parts.sequences(part)) if self._shared else None
 
     def _shared_scalars(self):
         return sum(self._read_of_all("shared_scalars"))
@@ -152,7 +148,6 @@ class PartedSession(Session):
         self._note()
 
     def _read(self) -> dict:
-        """Read the results that the next part's passes will overwrite."""
         inner, states = self._inner, self._inner._initial_state_gradients()
         found = {"dx": inner._dx(), "dh0": states[0], "dc0": states[1], "usage": inner._usage()}
         return found | ({"shared_scalars": inner._shared_scalars()} if self._shared else {})
@@ -194,7 +189,6 @@ class PartedSession(Session):
         finally:
             self._inner.accumulate("restore 0")
             self._note()
-
         return join_factors(self._parts, factors)
 
     def _counters(self):
@@ -216,7 +210,6 @@ class PartedSession(Session):
         return [self._of_parts[part][name] for part in self._each]
 
     def _begin(self) -> None:
-        """Begin an iteration."""
         self._counts, self._present = {}, None
         self._moved = {"read": {}, "written": {}}
         self._inner._skipped = self._skipped

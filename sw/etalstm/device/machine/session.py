@@ -261,7 +261,6 @@ class HardwareSession(Session):
         self._run_pass("backward", count, reversed(range(count)), self._during_backward)
 
     def _during_backward(self, number: int) -> None:
-        """Do what the host has to do while a program of the backward pass runs."""
         if self.plan.layers_apart:
             self._tell_above(number)
         else:

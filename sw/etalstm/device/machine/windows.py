@@ -145,7 +145,6 @@ class Scrubber:
 
 
 def _state(arrays: LayerArrays) -> tuple[Array, ...]:
-    """Give the arrays that outlast an iteration."""
     return (*arrays.matrices, arrays.bias, arrays.velocity, arrays.bias_velocity)
 
 

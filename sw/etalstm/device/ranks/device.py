@@ -47,7 +47,6 @@ class RanksSession(TeamSession):
     """
 
     def _own(self, name: str):
-        """Call a method of rank 0's session, for what is equal on all ranks."""
         return self._team.own.do(Call(name, session=self.number))
 
     def _load(self, parameters, velocities):
@@ -118,12 +117,11 @@ class RanksDevice(Device):
 
     Parameters
     ----------
-    team : Team
     open_device : callable
-        Gives a device for a name, a preset and options; importable, as other ranks call it too.
+        Gives a device for a name, a preset and options; importable, as other ranks call it too. Its errors name the
+        rank.
     name : str
         Of the device of every rank. ``xdma:RANK`` is the card with the rank's number on its host.
-    preset : str
     own_options : dict
         Options of rank 0's device only, such as what announces a build.
     options
@@ -132,7 +130,7 @@ class RanksDevice(Device):
     Raises
     ------
     ValueError, DeviceError
-        As `open_device`, with the rank's name; and if ranks have other programs or presets.
+        Also if ranks have other programs or presets.
     """
 
     def __init__(

@@ -64,7 +64,6 @@ class Exchange:
         self._totals[layer] = self._thread.submit(self._total, gradients)
 
     def _total(self, gradients: LayerGradients) -> Total:
-        """Add a layer's gradients; rank 0 alone looks at their norm."""
         if self._communicator.size == 1:
             return Total(gradients, column_norms(canonical_rows(gradients.weights)))
         mine = np.concatenate([gradients.weights.reshape(-1), gradients.bias])

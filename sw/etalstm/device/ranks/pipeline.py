@@ -226,7 +226,6 @@ class PipelineDevice(RanksDevice):
         super().__init__(team, open_device, name, preset, own_options, **options)
 
     def _create(self, shape: TrainingShape) -> PipelineSession:
-        """Make a session of some layers on every rank."""
         shape.network.require_lstm("several processes")
         grid, number = self._grid(shape), self._team.new_number()
         session = PipelineSession(shape, grid, self._team, number)

@@ -65,16 +65,9 @@ class StageSession:
     Where a device or the loss fails, nothing is left out: once a step of a pass has failed, None is sent in the place
     of arrays. So no rank waits in vain.
 
-    Parameters
-    ----------
-    sessions : sequence of Session
-        See :func:`shape_of_stage`. Their arguments have been checked, so their hooks are called.
-    exchange : Exchange
-        Between the ranks that have this stage.
-    thread : ThreadPoolExecutor
-        Of one thread, which adds gradients beside the work of the devices.
-    layers, losses : Messages
-        See :class:`etalstm.host.mpi.World`.
+    The arguments of the sessions, of :func:`shape_of_stage`, have been checked, so their hooks are called. `exchange`
+    is between the ranks that have this stage, `thread` adds gradients beside the work of the devices, and `layers` and
+    `losses` are those of :class:`etalstm.host.mpi.world.World`.
     """
 
     def __init__(
@@ -204,7 +197,6 @@ class StageSession:
             self._totals.append([_sum(*layers) for layers in zip(left, right, strict=True)])
 
     def _read(self, session: Session, piece: Piece) -> dict[str, Any]:
-        """Read what the session's next passes will overwrite."""
         found: dict[str, Any] = {"states": session._initial_state_gradients(), "usage": session._usage()}
         found |= {"shared_scalars": session._shared_scalars()} if piece.shared else {}
         return found | ({"factors": session._factors()} if self._measured else {})
@@ -266,5 +258,4 @@ class StageSession:
 
 
 def _sum(left: LayerGradients, right: LayerGradients) -> LayerGradients:
-    """Add two gradients of a layer with the machine's rounding."""
     return LayerGradients(add_arrays(left.weights, right.weights), add_arrays(left.bias, right.bias))
