@@ -257,15 +257,10 @@ class Intermediates:
 
 
 class Spill:
-    """The intermediates of one iteration's segments: in the machine's memory, or sealed on the host.
+    """The intermediates of one iteration's segments: in the machine's memory, or sealed on the `host`, by segment.
 
     In the forward pass a segment's region is needed again by the second one after it, so its intermediates leave while
     the next one runs. The last two stay where they are: the backward pass begins with them.
-
-    Members
-    -------
-    intermediates : Intermediates
-    host : dict from a segment's number to its sealed streams
     """
 
     def __init__(self, held: list[Held], intermediates: Intermediates):

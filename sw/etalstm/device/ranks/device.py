@@ -1,6 +1,7 @@
 """The devices of all ranks, as one device: rank 0 has the whole batch, each rank works on a part of it."""
 
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 
@@ -12,7 +13,7 @@ from etalstm.device.machine.parts import join_factors, shape_of_part, take_part,
 from etalstm.device.ranks.team import Call, Team
 from etalstm.device.results import counts_side_by_side
 from etalstm.errors import DeviceError
-from etalstm.network.shape import canonical_rows
+from etalstm.network.shape import LayerParameters, canonical_rows
 from etalstm.network.slices import Parts, part_counts
 
 
@@ -28,6 +29,16 @@ class TeamSession(Session):
 
     def _all(self, name: str, *arguments) -> list:
         return self._team.all(Call(name, arguments, self.number))
+
+    @abstractmethod
+    def _equal(self, name: str) -> list[LayerParameters]:
+        """Read what sessions must have alike; :class:`DeviceError` names a rank that has other bits."""
+
+    def _parameters(self):
+        return self._equal("parameters")
+
+    def _velocities(self):
+        return self._equal("velocities")
 
     def _update(self, rule):
         self._all("update", rule)
@@ -58,14 +69,7 @@ class RanksSession(TeamSession):
     def _send_as(self, shape):
         self._all("send_as", shape.execution.delta_inputs)
 
-    def _parameters(self):
-        return self._equal_on_all("parameters")
-
-    def _velocities(self):
-        return self._equal_on_all("velocities")
-
-    def _equal_on_all(self, name: str):
-        """Read what all ranks must have alike; :class:`DeviceError` names a rank that has other bits than rank 0."""
+    def _equal(self, name: str) -> list[LayerParameters]:
         digests = self._all("digest", name)
         for rank, digest in enumerate(digests):
             if digest != digests[0]:

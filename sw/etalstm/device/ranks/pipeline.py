@@ -20,7 +20,7 @@ from etalstm.device.shape import check_delta_threshold
 from etalstm.errors import DeviceError
 from etalstm.host.mpi import Messages
 from etalstm.network.pipeline_grid import Grid, Place, best_micro_batches, grid_of
-from etalstm.network.shape import check_float32, check_size
+from etalstm.network.shape import LayerParameters, check_float32, check_size
 from etalstm.network.slices import Parts
 from etalstm.plan.choose.fit import layer_cycles
 from etalstm_hw.config import preset as named_preset
@@ -102,14 +102,7 @@ class PipelineSession(TeamSession):
     def _send_as(self, shape):
         self._each("send_as", lambda place: (shape.execution.delta_inputs.of_layers(place.layers),))
 
-    def _parameters(self):
-        return self._equal_in_pipelines("parameters")
-
-    def _velocities(self):
-        return self._equal_in_pipelines("velocities")
-
-    def _equal_in_pipelines(self, name: str) -> list:
-        """Read what all pipelines and sessions must have alike; :class:`DeviceError` names a rank that differs."""
+    def _equal(self, name: str) -> list[LayerParameters]:
         digests = self._all("digests", name)
         for rank, of_rank in enumerate(digests):
             first = rank % self._grid.depth

@@ -185,14 +185,7 @@ def serve(world: World) -> None:
 class Team:
     """Lets every rank do a call at the same time, rank 0 too, and gives what came of it.
 
-    Members
-    -------
-    size : int
-        Ranks.
-    own : Worker
-        What rank 0 does itself.
-    losses : Messages
-        To and from the last stages of pipelines.
+    `own` is what rank 0 does itself; `losses` go to and from the last stages of pipelines.
     """
 
     def __init__(self, world: World):
