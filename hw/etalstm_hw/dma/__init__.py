@@ -1,1 +1,6 @@
-"""Between the lane memories and the memory ports: readers, writers and the engines of LOAD, STORE and TRANSPOSE."""
+"""Between the lane memories and the memory ports: the engines of LOAD, STORE and TRANSPOSE.
+
+``load`` and ``store`` are the engines; begin there. ``requests``, ``index`` and ``indexed`` say what is read,
+``vectors`` and ``scatter`` what is written and where, ``walker`` steps through the lanes. ``log`` appends compressed
+streams, ``transpose`` turns squares.
+"""

@@ -1,1 +1,5 @@
-"""Ends for designs that run under cocotb: memories, AXI checkers, unkind models, the driver's transport."""
+"""Ends for designs that run under cocotb.
+
+``bench`` builds a design and runs its tests; begin there. ``axi_memory`` and ``unkindness`` are the other ends of its
+ports, ``watch`` binds AXI checkers, ``cocotb_transport`` lets the driver train on the design.
+"""

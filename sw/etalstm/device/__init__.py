@@ -1,4 +1,9 @@
-"""Devices that train: golden, simulated, and a card."""
+"""Devices that train: golden, simulated, and a card.
+
+``api`` is what a caller has: sessions of a :class:`~etalstm.device.device.Device`; begin there. ``hooks`` is what a new
+device implements. ``machine`` drives an accelerator, ``cards`` reaches one over PCIe; ``transport`` joins the two.
+``ranks`` makes one device of many; ``offload`` and ``paranoid`` wrap a device; ``selftest`` finds faults.
+"""
 
 from typing import Any
 

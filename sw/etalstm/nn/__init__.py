@@ -1,4 +1,9 @@
-"""PyTorch's LSTM on the devices of this package; needs the extra ``torch``."""
+"""PyTorch's LSTM on the devices of this package; needs the extra ``torch``.
+
+``lstm`` and ``hlstm`` are the modules; begin there. ``functional`` runs a network of layers, ``operators`` registers
+one layer with PyTorch, ``engine`` and ``pool`` give it sessions of a device. ``optim`` updates weights on the device,
+``recompute`` saves memory, ``explain`` says what is done with a model, ``onnx`` reads and writes files.
+"""
 
 from etalstm.nn.explain import Explanation, explain
 from etalstm.nn.functional import accelerate
