@@ -85,7 +85,7 @@ def test_a_run_that_was_done_has_met_nothing(stubborn):
 def test_another_checkpoint_is_told(monkeypatch, capsys):
     different = {"iterations": 5, "troubles": {"killed": 1}, "impossible": ["read-only folder"], "same": False}
     different |= {"once": True, "settled_bytes": 1, "last_bytes": 1}
-    monkeypatch.setattr("etalstm.cli.verify.campaigns.endure", lambda *_: different)
+    monkeypatch.setattr("etalstm.cli.verify.endurance.endure", lambda *_: different)
     assert run(["verify", "endurance"]) == 1
     said = capsys.readouterr().out
     for line in (

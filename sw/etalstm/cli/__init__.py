@@ -30,30 +30,17 @@ class Group:
     module: str = ""
 
 
-HW = {
-    "verilog": "hw.description",
-    **dict.fromkeys(("build", "program", "report"), "hw.vivado"),
-    "resources": "hw.resources",
-    "contract": "hw.description",
-    "selftest": "hw.selftest",
-}
+HW = {name: f"hw.{name}" for name in ("verilog", "build", "program", "report", "resources", "contract", "selftest")}
 VERIFY = {
-    "compare": "verify.compare",
-    **dict.fromkeys(("arithmetic", "activation"), "verify.proofs"),
-    **dict.fromkeys(("faults", "programs"), "verify.campaigns"),
-    "coverage": "verify.coverage",
-    "endurance": "verify.campaigns",
+    name: f"verify.{name}"
+    for name in ("compare", "arithmetic", "activation", "faults", "programs", "coverage", "endurance")
 }
 BENCH = {
-    "iteration": "bench.iteration",
-    **dict.fromkeys(("golden", "torch"), "bench.speed"),
-    "skip": "bench.streams",
-    "shares": "bench.shares",
-    "codec": "bench.streams",
-    **dict.fromkeys(("buckets", "epochs"), "bench.epochs"),
-    "boards": "bench.speed",
-    "scaling": "bench.scaling",
-    "simulators": "bench.speed",
+    name: f"bench.{name}"
+    for name in (
+        *("iteration", "golden", "torch", "skip", "shares", "codec", "buckets", "epochs", "boards"),
+        *("scaling", "simulators"),
+    )
 }
 STUDY = dict.fromkeys(("density", "translation", "choose", "sizes", "compress"), "research.study")
 TRANSLATE = dict.fromkeys(("train", "run", "evaluate"), "research.translate")
@@ -64,9 +51,9 @@ RESEARCH: dict[str, str | Group] = {
     "compress": "research.compress",
     "translate": Group(TRANSLATE, "Train a model that translates sentences, and use it."),
     "profile": Group(PROFILE, "Find out what a machine does with a network of a size."),
-    "reduced": "research.pytorch",
-    "layout": "research.pytorch",
-    "attention": "research.pytorch",
+    "reduced": "research.reduced",
+    "layout": "research.layout",
+    "attention": "research.attention",
 }
 COMMANDS: dict[str, str | Group] = {
     "train": "train",

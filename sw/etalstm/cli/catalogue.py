@@ -74,7 +74,7 @@ def _options(module: str, name: str) -> set[str]:
     for decorator in function.decorator_list:
         match decorator:  # with_settings(Settings, ...)
             case ast.Call(args=[ast.Name(id=kind), *_]):
-                found |= _settings(module, kind)
+                found |= _settings(f"{HERE}.{module}", kind)
     for parameter in function.args.args:
         annotation = parameter.annotation
         if isinstance(annotation, ast.Name):
@@ -91,17 +91,23 @@ def _texts(node: ast.AST) -> Iterator[str]:
             yield constant.value
 
 
-def _settings(module: str, kind: str) -> set[str]:
-    """Read the options that a dataclass of settings declares."""
-    imports = (node for node in _source(f"{HERE}.{module}") if isinstance(node, ast.ImportFrom))
-    place = next(node.module or "" for node in imports if kind in [alias.name for alias in node.names])
-    body = next(node.body for node in _source(place) if isinstance(node, ast.ClassDef) and node.name == kind)
+def _settings(source: str, kind: str) -> set[str]:
+    """Read the options that a dataclass of settings declares, with those of the classes that it is made from."""
+    body = _source(source)
+    declared = next((node for node in body if isinstance(node, ast.ClassDef) and node.name == kind), None)
+    if declared is None:
+        imports = (node for node in body if isinstance(node, ast.ImportFrom))
+        return _settings(next(node.module or "" for node in imports if kind in [one.name for one in node.names]), kind)
     found = set()
-    for field in body:
+    for base in declared.bases:
+        if isinstance(base, ast.Name):
+            found |= _settings(source, base.id)
+    for field in declared.body:
         match field:
-            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):
-                keywords = {node.arg: node.value for node in ast.walk(annotation) if isinstance(node, ast.keyword)}
-                named = keywords.get("option")
+            case ast.AnnAssign(
+                target=ast.Name(id=name), value=ast.Call(func=ast.Name(id="setting"), keywords=keywords)
+            ):
+                named = {node.arg: node.value for node in keywords}.get("option")
                 found.add(str(named.value) if isinstance(named, ast.Constant) else f"--{name.replace('_', '-')}")
     return found
 

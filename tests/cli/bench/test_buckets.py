@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from etalstm.cli.bench.epochs import IterationCycles, spread, static_buckets
+from etalstm.cli.bench.buckets import IterationCycles, spread, static_buckets
 from etalstm.cli.main import run
 from etalstm.data import Batch
 from etalstm.device import open_device

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from amaranth.build.run import BuildPlan
 
-from etalstm.cli.hw import vivado as command
+from etalstm.cli.hw import build as command
 from etalstm.cli.main import run
 from etalstm_hw import config as configurations
 

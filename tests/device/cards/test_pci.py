@@ -8,7 +8,7 @@ import pytest
 from etalstm.cli.main import run
 from etalstm.device.cards.nodes import CharacterNodes, PciBus, PciError
 
-command = importlib.import_module("etalstm.cli.hw.vivado")
+command = importlib.import_module("etalstm.cli.hw.program")
 ADDRESS, OTHER, BRIDGE = "0000:65:00.0", "0000:b3:00.0", "0000:00:00.0"
 XILINX, IDS = 0x10EE, {0x903F}
 

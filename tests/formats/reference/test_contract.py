@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from etalstm.cli.hw.description import FILES, render
+from etalstm.cli.hw.contract import FILES, render
 from etalstm.cli.main import run
 from etalstm.formats.reference.contract import describe
 from etalstm_hw import contract

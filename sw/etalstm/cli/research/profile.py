@@ -74,6 +74,7 @@ def latency(
         "inputs": inputs,
         "hidden": hidden if dimension == INPUT else None,
         "cell": cell,
+        "storage": Storage(storage).policy,
     }
     shared |= {"batch": check_size("batch", batch), "steps": check_size("steps", steps), "forward": forward}
     if host:

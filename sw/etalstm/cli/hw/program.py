@@ -1,75 +1,20 @@
-"""``eta-lstm hw build``, ``report``, ``program``: what Vivado does for a card: bitstreams, their costs, loading."""
+"""``eta-lstm hw program``: a bitstream into a card, and the card back onto the bus."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
-from rich.table import Table
 from typer import Option
 
-from etalstm.cli.output import print_table
 from etalstm.device.cards.nodes import PciBus, PciError
 from etalstm.device.cards.xdma import check_unused
 from etalstm.host.durable import write_whole
-from etalstm.network.execution import PRESET_HELP
 from etalstm_boards import program as programming
 from etalstm_boards.bitstream import check_bitstream, read_bitstream
-from etalstm_boards.build import Options, platform, prepare, results
+from etalstm_boards.build import platform
 from etalstm_boards.pcie import LINKS, VENDOR_ID
-from etalstm_boards.reports import read_report
-from etalstm_boards.run import find_vivado, run_here, run_in_container, run_remotely
-
-
-def build(
-    board: Annotated[str, Option(help="Card: vcu128 or u280")],
-    out: Annotated[Path, Option("-o", "--out", help="Folder for the build, which is created")],
-    preset: Annotated[str | None, Option(help=f"{PRESET_HELP} [default: the card's]")] = None,
-    pcie: Annotated[str, Option(help="Width of the PCIe link: x16, x8 or x4")] = "x16",
-    do_build: Annotated[bool, Option("--do-build", help="Run Vivado: hours")] = False,
-    vivado: Annotated[Path | None, Option(help="Run this Vivado [default: the one on PATH]")] = None,
-    docker: Annotated[str | None, Option(help="Run Vivado in a container of this image")] = None,
-    ssh: Annotated[str | None, Option(help="Run Vivado on another machine: [user@]host[:folder]")] = None,
-) -> None:
-    """Write a folder that ``vivado -mode batch -source BOARD.tcl`` turns into a bitstream; or do that as well."""
-    ways = [name for name, way in (("--vivado", vivado), ("--docker", docker), ("--ssh", ssh)) if way is not None]
-    if len(ways) > 1:
-        raise ValueError(f"only one of {' and '.join(ways)} can be used")
-    if ways and not do_build:
-        raise ValueError(f"{ways[0]} is only for --do-build")
-    platform(board)  # refuse before Vivado is looked for
-    program = find_vivado(vivado) if do_build and docker is None and ssh is None else None
-    plan = prepare(Options(board, preset or board, pcie))
-    if docker is not None:
-        run_in_container(plan, out, docker, results(board))
-    elif ssh is not None:
-        run_remotely(plan, out, ssh, results(board))
-    elif program is not None:
-        run_here(plan, out, program, results(board))
-    else:
-        plan.extract(out)
-    for name in (*plan.files, *(results(board) if do_build else ())):
-        if (out / name).exists():
-            print(out / name)
-
-
-def report(
-    vivado: Annotated[Path, Option(help="Folder of a build in which Vivado has run")],
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
-) -> None:
-    """Tell what a machine costs: resources, timing and power of a build, as Vivado reported them."""
-    found = read_report(vivado)
-    if as_json:
-        print(json.dumps(found.as_dict()))
-        return
-    table = Table("resource", "used", "available", "share", title=f"{found.preset} on {found.board}, {found.build}")
-    for kind, usage in found.utilization.items():
-        table.add_row(kind, f"{usage.used:,g}", f"{usage.available:,g}", f"{usage.share:.1%}")
-    print_table(table)
-    print(f"timing {'met' if found.met else 'MISSED'}: worst setup slack {found.wns_ns} ns, hold {found.whs_ns} ns")
-    print(f"power on the chip, estimated: {found.power_watts} W")
-
+from etalstm_boards.run import find_vivado
 
 _DEVICES = {int(link.device_id, 16) for link in LINKS.values()}
 

@@ -1,4 +1,4 @@
-"""``eta-lstm hw verilog``, ``contract``: a machine's Verilog; registers and program format, for people and programs."""
+"""``eta-lstm hw contract``: registers and program format, for readers and for other programs."""
 
 import json
 from pathlib import Path
@@ -9,18 +9,6 @@ from typer import Option
 from etalstm.formats.reference.contract import describe
 from etalstm.formats.reference.pages import header, markdown
 from etalstm.host.durable import write_whole
-from etalstm.network.execution import PRESET_HELP
-from etalstm_hw import generate
-
-
-def verilog(
-    preset: Annotated[str, Option(help=PRESET_HELP)],
-    out: Annotated[Path, Option("-o", "--out", help="Folder for top.v and manifest.json")],
-) -> None:
-    """Write the Verilog of a preset and its manifest."""
-    for path in generate.write(preset, out):
-        print(path)
-
 
 COMMAND = "eta-lstm hw contract"
 FILES = {"md": "contract.md", "h": "etalstm_contract.h", "json": "contract.json"}
