@@ -1,6 +1,7 @@
 """What no memory holds is refused in one line, before it is allocated; processes and garbage."""
 
 import gc
+import signal
 import time
 
 import pytest
@@ -9,7 +10,7 @@ from etalstm.cli.main import run
 from etalstm.device import TrainingShape, open_device
 from etalstm.errors import HostMemoryError, PlanError
 from etalstm.host import computer
-from etalstm.host.computer import check_host_memory, host_bytes, seldom_collected, worker_processes
+from etalstm.host.computer import check_host_memory, host_bytes, seldom_collected, signals_deferred, worker_processes
 from etalstm.network.cells.hlstm import HLSTM
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.shape import NetworkShape, initial_parameters
@@ -143,3 +144,19 @@ def test_processes_are_not_forked_and_begin_with_a_call():
     state[0] = "as it is in the parent"
     with worker_processes(1, begin, ("begun",)) as pool:
         assert pool.submit(state_there).result() == ["as imported", "begun"]
+
+
+def test_a_signal_waits_for_the_end_of_what_must_not_be_halved():
+    done = []
+
+    def interrupt(*_):
+        done.append("interrupted")
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        with signals_deferred():
+            signal.raise_signal(signal.SIGTERM)
+            done.append("whole")
+        assert done == ["whole", "interrupted"] and signal.getsignal(signal.SIGTERM) is interrupt
+    finally:
+        signal.signal(signal.SIGTERM, previous)

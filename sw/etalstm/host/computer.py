@@ -4,6 +4,7 @@ import gc
 import os
 import platform
 import resource
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -39,6 +40,11 @@ class Workers(ProcessPoolExecutor):
         super().__init__(*arguments, **options)
         self._others = {child.pid for child in active_children()}
 
+    def submit(self, *arguments, **options):
+        """Hand on a call. The first one starts the processes: a signal waits until they have what they begin with."""
+        with signals_deferred():
+            return super().submit(*arguments, **options)
+
     def __exit__(self, kind, error, trace):
         if kind is None or issubclass(kind, Exception):
             return super().__exit__(kind, error, trace)
@@ -50,6 +56,24 @@ class Workers(ProcessPoolExecutor):
             return super().__exit__(kind, error, trace)
         finally:
             threading.excepthook = hook
+
+
+@contextmanager
+def signals_deferred() -> Iterator[None]:
+    """Let signals that end a process wait for the end of a ``with`` statement; in the main thread, which gets them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number)]
+    came: list[int] = []
+    previous = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def _say_nothing(_) -> None:
