@@ -104,7 +104,7 @@ def test_shared_loads_keep_golden_bits_beside_gaps():
 def test_shared_loads_keep_golden_bits_in_segments():
     """The steps of a segment share loads among themselves."""
     plan = Plan(preset("test"), LAYERS, 3, STEPS, Execution(storage=Storage("ms1")))
-    segments = divide(plan.map.kept.needs(), STEPS, 5)
+    segments = divide(plan.map.stored.needs(), STEPS, 5)
     divided = Plan(preset("test"), LAYERS, 3, STEPS, Execution(storage=Storage("ms1")), segments=segments)
     whole = loaded_vectors(plan.programs["backward"])
     parts = [loaded_vectors(divided.programs[f"backward {number}"]) for number in range(len(segments))]

@@ -137,7 +137,7 @@ def show(planned: Plan, step_cycles: dict[int, float], as_json: bool) -> None:
     instructions = {name: len(program.words) for name, program in planned.programs.items()}
     if as_json:
         costs = {"footprint": footprint, "traffic": traffic, "instructions": instructions}
-        costs |= {"segments": len(planned.map.kept.held), "placement": asdict(placement)}
+        costs |= {"segments": len(planned.map.stored.segments), "placement": asdict(placement)}
         costs |= {"groups": planned.groups, "slices": planned.map.division.slices}
         costs |= {"step_cycles": step_cycles, "batch_tiles": planned.map.batch.count}
         print(json.dumps(costs | {"spareable_bytes": planned.spareable_bytes}))

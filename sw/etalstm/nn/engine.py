@@ -146,7 +146,7 @@ class DeviceEngine(Engine):
                 raise self._failed(work, error) from error
 
     def _failed(self, work: str, error: EtaLstmError) -> DeviceError:
-        """Forget what the device held, so that the next call begins anew, and name the device."""
+        """Forget what the device stores, so that the next call begins anew, and name the device."""
         self._pool = None
         if self._opened_here and self.device is not None:
             self.device.close()

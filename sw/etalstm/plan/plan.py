@@ -209,7 +209,7 @@ class Plan:
         pattern = steps, skipped.tobytes()
         shares = shares and any(product.tokens for product in self.map.layers[0].products)
         network, cells = self.map.of_fewer_steps(steps), [frozenset(np.flatnonzero(of).tolist()) for of in skipped]
-        segments = [up_to(held.segment, steps) for held in self.map.kept.held]
+        segments = [up_to(segment.pieces, steps) for segment in self.map.stored.segments]
         forward = self._remembered(
             (pattern, shares), lambda: [self._forward(network, segment, cells, shares) for segment in segments]
         )

@@ -84,7 +84,7 @@ class MetricsLog:
         for entry in entries:
             self._count(entry)
         self._path = path
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  held open for the whole run
+        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  open for the whole run
 
     def saved(self) -> dict[str, float]:
         """Average what the run's iterations kept and computed, as shares of a dense run's; {} if none was counted."""

@@ -119,7 +119,7 @@ class DeltaProducts:
     def fill(self, density: float) -> None:
         """Draw δ anew, about a share of `density` not zero, and write its streams as the machine would."""
         generator, config = np.random.default_rng(0), self._accelerator.config
-        log, index, batch = self._map.kept.deltas, self._layer.delta_index, self._map.batch
+        log, index, batch = self._map.stored.deltas, self._layer.delta_index, self._map.batch
         for channel in range(config.channels):
             log_beats, indices = [], np.zeros((index.vectors, config.lanes), np.uint32)
             beat = log.first * config.vector_beats

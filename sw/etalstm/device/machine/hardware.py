@@ -73,7 +73,7 @@ class HardwareDevice(Device):
             sharing = plan_session(self.accelerator, shape.with_execution(shared_tokens=room), first_room(shape))
         except PlanError:
             return None
-        same = sharing.groups == plan.groups and len(sharing.map.kept.held) == len(plan.map.kept.held)
+        same = sharing.groups == plan.groups and len(sharing.map.stored.segments) == len(plan.map.stored.segments)
         return room if same else None
 
     def _fewest_slices(self, shape: TrainingShape) -> int:

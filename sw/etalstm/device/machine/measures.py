@@ -26,7 +26,7 @@ class DeltaReader:
     """
 
     def __init__(self, network: NetworkMap, arrays: LayerArrays, skipped: np.ndarray, windows: Windows):
-        self._config, self._log, self._every = network.config, network.kept.deltas, network.kept.every_delta
+        self._config, self._log, self._every = network.config, network.stored.deltas, network.stored.every_delta
         self._arrays, self._skipped, self._memory, self._windows = arrays, skipped, network.memory, windows
         self._most_steps = network.steps
 

@@ -141,7 +141,7 @@ class HardwareSession(Session):
     def _encode(self, layers, skipped):
         self._refuse_dense()
         streams = self._streams(skipped)
-        return chain.from_iterable(streams.encode(held, layers) for held in self._map.kept.held)
+        return chain.from_iterable(streams.encode(segment, layers) for segment in self._map.stored.segments)
 
     def _load_intermediates(self, x, h, streams, lengths, sent):
         self._refuse_dense()
@@ -195,7 +195,7 @@ class HardwareSession(Session):
             x = np.where(self._active[:, :, None], x, np.float32(0))  # no product is spent on padding
         self._write_input(self._map.x.first(len(x)), x, 0)
         self._room.used.clear()
-        self.spill = Spill(self._map.kept.held, self._streams(self._skipped))
+        self.spill = Spill(self._map.stored.segments, self._streams(self._skipped))
 
     def _write_input(self, array: Array, values: np.ndarray, layer: int | None) -> None:
         """Write an array, of a layer or of all, that no program of the passes overwrites."""
@@ -218,7 +218,7 @@ class HardwareSession(Session):
             self._accelerator.set_parameter(numbers.threshold, threshold)
             if numbers.scale is not None:
                 self._accelerator.set_parameter(numbers.scale, needed_scale(threshold))
-        count = len(self._map.kept.held)
+        count = len(self._map.stored.segments)
         self._run_pass("forward", count, range(count), self.spill.during_forward)
 
     def _write_tokens(self) -> None:
@@ -257,7 +257,7 @@ class HardwareSession(Session):
         for arrays, h, c in zip(layers, dh, dc, strict=True):
             self.windows.write(arrays.dh.array, h[None])
             self.windows.write(arrays.dc.array, c[None])
-        count = len(layers) if self.plan.layers_apart else len(self._map.kept.held)
+        count = len(layers) if self.plan.layers_apart else len(self._map.stored.segments)
         self._run_pass("backward", count, reversed(range(count)), self._during_backward)
 
     def _during_backward(self, number: int) -> None:
@@ -325,7 +325,7 @@ class HardwareSession(Session):
     def count_streams(self) -> int:
         """Count the streams that :meth:`encode` gives for the cells that are not skipped."""
         streams = self._streams(self._skipped)
-        return sum(map(streams.count, self._map.kept.held))
+        return sum(map(streams.count, self._map.stored.segments))
 
     def take_counts(self) -> dict[str, dict]:
         """Give what each program has counted since the last forward pass or call, by its name, and forget it."""
@@ -349,13 +349,13 @@ class HardwareSession(Session):
             self._adopt(self._planned(self.shape))  # maybe with other segments, so other programs
 
     def _memory(self):
-        reserved = self.plan.footprint()
-        size = self._map.memory.vector_bytes * self._accelerator.config.channels
+        reserved, size = self.plan.footprint(), self._map.memory.vector_bytes * self._accelerator.config.channels
+        logs = [segment.log for segment in self._map.stored.segments[:REGIONS]]
         return {
             "reserved": reserved | {"program": reserved["program"] + self._programs.bytes_beside},
-            "log": sum(held.log.array.vectors for held in self._map.kept.held[:REGIONS] if held.log) * size,
+            "log": sum(log.array.vectors for log in logs if log) * size,
             "log_used": int(self._room.used.get(LOCAL_GRADIENTS, 0) * size),
-            "segments": len(self._map.kept.held),
+            "segments": len(self._map.stored.segments),
             "host": self.windows.moved,
             "replays": self._room.replays,
         }

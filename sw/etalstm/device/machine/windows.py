@@ -127,8 +127,8 @@ class Scrubber:
         state = {array.name: _agreed(array, windows, arrays.number) for array in _state(arrays)}
         rows, *others = arrays.matrices
         for matrix in others:
-            held = state[matrix.name] if matrix.narrow == rows.narrow else round_bf16(state[matrix.name])
-            found, expected = _bits(held), _bits(state[rows.name])
+            stored = state[matrix.name] if matrix.narrow == rows.narrow else round_bf16(state[matrix.name])
+            found, expected = _bits(stored), _bits(state[rows.name])
             wrong = np.flatnonzero(found != expected)
             bits = found.ravel()[wrong], expected.ravel()[wrong]
             _refuse(_named(matrix, arrays.number), matrix.shape, wrong, *bits, f"{rows.name} has")
@@ -158,11 +158,11 @@ def _agreed(array: Array, windows: Windows, layer: int) -> np.ndarray:
 
 def _compare_elements(described: str, array: Array, words: np.ndarray, values: np.ndarray, who: str) -> None:
     """Compare what all channels hold of an array with the host's `values`, bit for bit."""
-    held = _bits(elements(array, words)).reshape(array.copies, *array.index.shape)
-    expected = np.broadcast_to(_bits(values).ravel()[array.index], held.shape)
-    wrong = (held != expected) & (array.index >= 0)
-    numbers = np.broadcast_to(array.index, held.shape)[wrong]
-    _refuse(described, array.shape, numbers, held[wrong], expected[wrong], who)
+    stored = _bits(elements(array, words)).reshape(array.copies, *array.index.shape)
+    expected = np.broadcast_to(_bits(values).ravel()[array.index], stored.shape)
+    wrong = (stored != expected) & (array.index >= 0)
+    numbers = np.broadcast_to(array.index, stored.shape)[wrong]
+    _refuse(described, array.shape, numbers, stored[wrong], expected[wrong], who)
 
 
 def _refuse(described: str, shape, numbers: np.ndarray, found: np.ndarray, expected: np.ndarray, who: str) -> None:

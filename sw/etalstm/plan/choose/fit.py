@@ -185,7 +185,7 @@ def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = 
     likely = [count for count, size in estimates.items() if size <= budget]
     # Estimates leave out that every segment has programs of its own: a number of segments that seems to fit may not.
     for count in [*likely, *(count for count in estimates if count not in likely)]:
-        tried.append(make(segments=divide(tried[0].map.kept.needs(), tried[0].map.steps, count)))
+        tried.append(make(segments=divide(tried[0].map.stored.needs(), tried[0].map.steps, count)))
         if _fits(tried[-1], budget):
             return tried[-1]
     needed = min(plan.memory_bytes for plan in tried)
@@ -228,9 +228,9 @@ def _fits(plan: Plan, budget: int | None) -> bool:
 
 def _estimates(plan: Plan) -> dict[int, int]:
     """Give the memory that plans of more segments will take at least, by some numbers of segments."""
-    needs, steps = plan.map.kept.needs(), plan.map.steps
+    needs, steps = plan.map.stored.needs(), plan.map.steps
     of_vector = plan.map.memory.vector_bytes * plan.config.channels
-    fixed = plan.windows_bytes - sum(array.vectors for array in plan.map.kept.regions) * of_vector
+    fixed = plan.windows_bytes - sum(array.vectors for array in plan.map.stored.regions) * of_vector
     sizes = {}
     for count in _counts(len(needs) * steps):
         segments = divide(needs, steps, count)

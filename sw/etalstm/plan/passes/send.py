@@ -77,9 +77,9 @@ class Sender:
         emitter.store(self._sent, place, Traffic.ACTIVATIONS, 1, part.vectors)
 
     def send(self, step: int, part: Tiles, value: Operand, mask: Operand | None) -> None:
-        """Keep the changes that a step broadcasts: of `value` against what is held, which is that of the step before.
+        """Store what a step sends: how `value` differs from what was sent up to the step before, which is overwritten.
 
-        Sequences of which `mask` is 0 send nothing. What is held is lost.
+        Sequences whose `mask` is 0 send nothing.
         """
         change, sent, value = (vectors.at(0, outer=part.size) for vectors in (self._change, self._sent, value))
         part.vector(self._emitter)(VectorOp.SUBTRACT, change, value, sent)

@@ -93,7 +93,7 @@ class Streams:
 
     def keep(self, step: int, batch_tile: int, group: Span, size: int, kinds: list[Operand]) -> None:
         """Append the streams of a group's cells, one of each kind, to their segment's log."""
-        log = self._network.held_by(self._layer.number, step).local_log()
+        log = self._network.stored.segment_of(self._layer.number, step).local_log()
         for number, stream in enumerate(kinds):
             place = self._layer.index_of(step, batch_tile, group, number)
             self._emitter.compress(
