@@ -31,39 +31,22 @@ from etalstm_sim.transport import SimTransport
 
 @dataclass(frozen=True)
 class Configuration:
-    """A machine, and a training iteration on it.
-
-    Members
-    -------
-    name : str
-    preset : str
-        Configuration of the machine.
-    inputs, hidden, layers, batch, steps : int
-    execution : Execution
-        With shared tokens x are vectors of so many tokens. Slices let the channels work in groups.
-    masked : bool
-        Sequences have random lengths.
-    delta_threshold : float
-        Elements of δ below it are dropped.
-    budget : float
-        Share of the memory that the network takes which it may have; below 1 cells spill.
-    kept_cells : float
-        Share of the cells that are kept, see :func:`etalstm.model.measured.early_cells`.
-    """
+    """A machine, and a training iteration on it."""
 
     name: str
-    preset: str
+    preset: str  # configuration of the machine
     inputs: int
     hidden: int
     layers: int
     batch: int
     steps: int
+    # With shared tokens x are vectors of so many tokens. Slices let the channels work in groups.
     execution: Execution = field(default_factory=Execution)
-    masked: bool = False
-    delta_threshold: float = 0.0
-    budget: float = 1.0
+    masked: bool = False  # sequences have random lengths
+    delta_threshold: float = 0.0  # elements of δ below it are dropped
+    budget: float = 1.0  # share of the memory that the network takes which it may have; below 1 cells spill
     seed: int = 1
-    kept_cells: float = 1.0
+    kept_cells: float = 1.0  # share of the cells that are kept, see :func:`etalstm.model.measured.early_cells`
     cell: str = LSTM.name
 
     @property

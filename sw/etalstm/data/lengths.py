@@ -75,15 +75,10 @@ class Amount:
     """How much is measured.
 
     Raises ``ValueError`` if a number is not above 0.
-
-    Members
-    -------
-    batches : int
-    length : int, optional
-        Steps of every sequence; others are left out. Not given: sequences are as long as they come, and padded.
     """
 
     batches: int = 1
+    # Steps of every sequence; others are left out. Not given: sequences are as long as they come, and padded.
     length: int | None = None
 
     def __post_init__(self):

@@ -21,18 +21,10 @@ Items = Sequence | np.ndarray
 
 @dataclass(frozen=True)
 class Example:
-    """A sequence and its answer.
+    """A sequence and its answer."""
 
-    Parameters
-    ----------
-    x : array
-        Tokens, int64, (T,), or vectors, float32, (T, I).
-    target : int or array
-        Class; numbers, float32, (C,); or tags, int64, (T,).
-    """
-
-    x: np.ndarray
-    target: int | np.ndarray
+    x: np.ndarray  # tokens, int64, (T,), or vectors, float32, (T, I)
+    target: int | np.ndarray  # class; numbers, float32, (C,); or tags, int64, (T,)
 
 
 class Sequences(DataSet):

@@ -46,18 +46,11 @@ class Links:
 
 @dataclass(frozen=True)
 class Iteration:
-    """The time of an iteration, in seconds.
+    """The time of an iteration, in seconds."""
 
-    Members
-    -------
-    machine : float        the passes and the update on the board
-    activations : float    x to the boards and y back, dy to the boards and dx back
-    gradients : float      what all boards' gradients take until each has their sum
-    """
-
-    machine: float
-    activations: float
-    gradients: float
+    machine: float  # the passes and the update on the board
+    activations: float  # x to the boards and y back, dy to the boards and dx back
+    gradients: float  # what all boards' gradients take until each has their sum
 
     @property
     def seconds(self) -> float:
@@ -146,19 +139,13 @@ class StageTimes:
 
 @dataclass(frozen=True)
 class Durations:
-    """What the steps of a stage take, in seconds.
+    """What the steps of a stage take, in seconds."""
 
-    Members
-    -------
-    forward, backward : float    of a micro-batch, with what comes from another host, and moves between board and host
-    added : float                two gradients of the stage, by the host
-    end : float                  from the last addition to the end of the update
-    """
-
+    # forward, backward: of a micro-batch, with what comes from another host, and moves between board and host
     forward: float
     backward: float
-    added: float
-    end: float
+    added: float  # two gradients of the stage, by the host
+    end: float  # from the last addition to the end of the update
 
 
 def durations(

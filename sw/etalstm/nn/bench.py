@@ -21,23 +21,14 @@ SHORTEST = 4  # steps of the shortest sequence of the packed batch
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is timed.
+    """What is timed."""
 
-    Members
-    -------
-    hidden, batch, steps : int
-        H, B, T of the batch whose sequences are equally long.
-    longest : int
-        Steps of the longest sequence of the packed batch; the shortest has ``SHORTEST``.
-    runs : int
-        Turns, of three passes of each that count.
-    """
-
+    # hidden, batch, steps: H, B, T of the batch whose sequences are equally long
     hidden: int
     batch: int
     steps: int
-    longest: int
-    runs: int
+    longest: int  # steps of the longest sequence of the packed batch; the shortest has ``SHORTEST``
+    runs: int  # turns, of three passes of each that count
 
     def __post_init__(self):
         for name, value in vars(self).items():

@@ -21,17 +21,10 @@ FLOAT64 = "float64"
 
 
 class Engine(ABC):
-    """What computes a layer; an operator finds it by its key.
-
-    Members
-    -------
-    key : str
-    dtype : numpy.dtype
-        Of all tensors.
-    """
+    """What computes a layer; an operator finds it by its key."""
 
     key: str
-    dtype: np.dtype
+    dtype: np.dtype  # of all tensors
 
     @abstractmethod
     def forward(self, call: Call) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

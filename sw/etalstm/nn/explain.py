@@ -31,21 +31,13 @@ ABOUT_LAYOUTS = (
 
 @dataclass(frozen=True)
 class Explanation:
-    """What was done in one forward and backward pass of a model. As text, it is a table.
+    """What was done in one forward and backward pass of a model. As text, it is a table."""
 
-    Members
-    -------
-    layers : list of (str, PassNote)
-        Each layer and direction that ran on a device, in the order of the forward pass, with the module's name; empty
-        for one that was called without a module.
-    maps : list of MapsNote
-        Each function whose maps could be computed again, in the order of the calls.
-    layouts : list of LayoutNote
-        Consecutive steps of each layer of :mod:`etalstm.research.reduced`, in the order of the forward pass.
-    """
-
+    # each layer and direction that ran on a device, in the order of the forward pass, with the
+    # module's name; empty for one that was called without a module
     layers: list[tuple[str, PassNote]]
-    maps: list[MapsNote]
+    maps: list[MapsNote]  # each function whose maps could be computed again, in the order of the calls
+    # consecutive steps of each layer of :mod:`etalstm.research.reduced`, in the order of the forward pass
     layouts: list[LayoutNote]
 
     def __str__(self) -> str:

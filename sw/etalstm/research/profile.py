@@ -65,42 +65,24 @@ MODEL = ("model", "plan", "network")
 
 
 class Profile(BaseModel):
-    """Latencies of one layer by its size.
-
-    Members
-    -------
-    format : int
-    machine : str              the preset, or ``host``
-    preset_digest : int        of the preset's configuration; 0 on the host
-    model_digest : str         of the cycle model; the version of PyTorch on the host
-    dimension : str            what is swept: ``hidden`` or ``input``
-    cell : str                 the layer's
-    inputs : int or None       where units are swept; None: as many as units
-    hidden : int or None       where inputs are swept, else None
-    batch, steps : int
-    storage : str              what cells keep
-    forward : bool             the forward pass alone, else a training iteration
-    unit : str                 ``cycles`` or ``seconds``
-    tolerance : float          see :func:`etalstm.research.profile.hysteresis_points`
-    latencies : dict from int to int, float or None
-    """
+    """Latencies of one layer by its size."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
     format: int = FORMAT
-    machine: str
-    preset_digest: int
-    model_digest: str
-    dimension: str
-    cell: str = LSTM.name
-    inputs: PositiveInt | None
-    hidden: PositiveInt | None
+    machine: str  # the preset, or ``host``
+    preset_digest: int  # of the preset's configuration; 0 on the host
+    model_digest: str  # of the cycle model; the version of PyTorch on the host
+    dimension: str  # what is swept: ``hidden`` or ``input``
+    cell: str = LSTM.name  # the layer's
+    inputs: PositiveInt | None  # where units are swept; None: as many as units
+    hidden: PositiveInt | None  # where inputs are swept, else None
     batch: PositiveInt
     steps: PositiveInt
-    storage: str
-    forward: bool
-    unit: str
-    tolerance: NonNegativeFloat
+    storage: str  # what cells keep
+    forward: bool  # the forward pass alone, else a training iteration
+    unit: str  # ``cycles`` or ``seconds``
+    tolerance: NonNegativeFloat  # see :func:`etalstm.research.profile.hysteresis_points`
     latencies: dict[PositiveInt, PositiveInt | PositiveFloat | None] = Field(min_length=1)
 
     @property

@@ -26,19 +26,12 @@ PANELS = (RUN, DATA, MODEL, LEARN, MACHINE)
 
 @dataclass(frozen=True)
 class Tokens:
-    """How a sentence becomes tokens.
+    """How a sentence becomes tokens."""
 
-    Members
-    -------
-    unit : str
-        ``words``: words and single punctuation marks. ``spaces``: what white space divides, for texts that are
-        divided already.
-    lower : bool
-        The text is taken in lower case.
-    """
-
+    # ``words``: words and single punctuation marks. ``spaces``: what white space divides, for texts that are divided
+    # already.
     unit: str = WORDS
-    lower: bool = False
+    lower: bool = False  # the text is taken in lower case
 
     def __post_init__(self):
         one_of(UNITS)("tokens", self.unit)
@@ -51,22 +44,13 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What defines a network but its vocabularies.
+    """What defines a network but its vocabularies."""
 
-    Members
-    -------
-    hidden : int        H, even: the encoder has H/2 units in each direction
-    embedding : int     E
-    layers : int        L, of the encoder and of the decoder
-    attention : str     one of :data:`KINDS`
-    dropout : float     share that is dropped of embeddings, between layers, and before the output, in training
-    """
-
-    hidden: int = 256
-    embedding: int = 256
-    layers: int = 1
-    attention: str = ADDITIVE
-    dropout: float = 0.0
+    hidden: int = 256  # H, even: the encoder has H/2 units in each direction
+    embedding: int = 256  # E
+    layers: int = 1  # L, of the encoder and of the decoder
+    attention: str = ADDITIVE  # one of :data:`KINDS`
+    dropout: float = 0.0  # share that is dropped of embeddings, between layers, and before the output, in training
 
     def __post_init__(self):
         for name in ("hidden", "embedding", "layers"):

@@ -15,28 +15,18 @@ BY_STEP = "significance.profile", "significance.reach"  # tensors whose last axi
 
 
 class Identity(Part):
-    """What defines the model, whatever it is trained on and however.
+    """What defines the model, whatever it is trained on and however."""
 
-    Members
-    -------
-    cell : str                          see :func:`etalstm.network.cells.cell_named`
-    task : str                          one of :data:`etalstm.data.TASKS`
-    input_size, hidden_size, layers : int
-    outputs : int                       classes, or numbers of a sequence
-    tokens : int                        different tokens; 0 where inputs are vectors
-    tied : bool                         the output layer's weights are the embedding
-    encoding : str                      digest of :class:`etalstm.data.Encoding`
-    """
-
+    # see :func:`etalstm.network.cells.cell_named`
     cell: Annotated[str, AfterValidator(lambda name: cell_named(name).name)] = "lstm"
-    task: Literal["classify", "language", "regress", "tag"]
+    task: Literal["classify", "language", "regress", "tag"]  # one of :data:`etalstm.data.TASKS`
     input_size: PositiveInt
     hidden_size: PositiveInt
     layers: PositiveInt
-    outputs: PositiveInt
-    tokens: NonNegativeInt
-    tied: bool = False
-    encoding: str = ""
+    outputs: PositiveInt  # classes, or numbers of a sequence
+    tokens: NonNegativeInt  # different tokens; 0 where inputs are vectors
+    tied: bool = False  # the output layer's weights are the embedding
+    encoding: str = ""  # digest of :class:`etalstm.data.Encoding`
 
     @property
     def per_step(self) -> bool:

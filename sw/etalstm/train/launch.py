@@ -39,22 +39,11 @@ def find_mpiexec() -> str:
 
 @dataclass
 class Ended:
-    """How an attempt has ended.
+    """How an attempt has ended."""
 
-    Members
-    -------
-    code : int
-        mpiexec's exit code.
-    killed : Process or None
-        The process that was killed, if mpiexec named one.
-    signal : str
-        What killed it.
-    ranks : list of Process
-    """
-
-    code: int
-    killed: Process | None
-    signal: str
+    code: int  # mpiexec's exit code
+    killed: Process | None  # the process that was killed, if mpiexec named one
+    signal: str  # what killed it
     ranks: list[Process]
 
     @property

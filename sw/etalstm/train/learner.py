@@ -27,18 +27,10 @@ from etalstm.train.significance import Significance, Skipping
 
 @dataclass(frozen=True)
 class Sharing:
-    """What was chosen.
+    """What was chosen."""
 
-    Members
-    -------
-    count : int or None
-        Distinct tokens that share; None: nothing is shared.
-    reason : str
-        A line that says so.
-    """
-
-    count: int | None
-    reason: str
+    count: int | None  # distinct tokens that share; None: nothing is shared
+    reason: str  # a line that says so
 
 
 def choose_sharing(settings: Settings, data: DataSet, device: Device, shape: TrainingShape) -> Sharing:

@@ -19,20 +19,12 @@ from etalstm.train.state import open_learner
 
 
 class Measured(NamedTuple):
-    """A run's shape, and shares of nonzero elements in an iteration of it, padding included.
+    """A run's shape, and shares of nonzero elements in an iteration of it, padding included."""
 
-    Members
-    -------
-    name : str
-        Of the data set.
-    shape : TrainingShape
-    shares : Shares
-        Of all layers together, but those of the kept cells, which are by layer. Of dense cells all local gradients are
-        kept.
-    """
-
-    name: str
+    name: str  # of the data set
     shape: TrainingShape
+    # Of all layers together, but those of the kept cells, which are by layer. Of dense cells all local gradients are
+    # kept.
     shares: Shares
 
 

@@ -177,18 +177,11 @@ class OutputPass:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a network does on some batches.
-
-    Members
-    -------
-    loss : Loss
-    measures : dict from name to float    means of :meth:`etalstm.data.DataSet.measures`
-    cycles : int                          the device's
-    """
+    """What a network does on some batches."""
 
     loss: Loss
-    measures: dict[str, float]
-    cycles: int
+    measures: dict[str, float]  # means of :meth:`etalstm.data.DataSet.measures`
+    cycles: int  # the device's
 
     def scores(self, task: str) -> dict[str, float]:
         """Give what a task is judged by, and the data set's own measures."""

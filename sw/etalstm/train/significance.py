@@ -49,26 +49,16 @@ COMPENSATION, LOSS, GUARD = PARTS = ("compensation", "loss", "guard")
 
 @dataclass(frozen=True)
 class Skipping:
-    """How cells are chosen, and what is done for those that are left out.
+    """How cells are chosen, and what is done for those that are left out."""
 
-    Members
-    -------
-    tau : float
-        τ, at least 0 and below 1.
-    last_steps : int, optional
-        Plain truncation in the place of τ: every layer keeps so many steps of each sequence, the last ones. There is
-        nothing that a guard could change.
-    full_epochs : int
-        Epochs at the beginning in which no cell is skipped.
-    without : collection of str
-        Parts that are left out. ``compensation``: the gradient of the cells that are kept is not scaled up. ``loss``:
-        measurements are averaged as they are, not divided by the loss of their iteration. ``guard``: nothing watches
-        the validation loss.
-    """
-
-    tau: float = 0.0
+    tau: float = 0.0  # τ, at least 0 and below 1
+    # Plain truncation in the place of τ: every layer keeps so many steps of each sequence, the last ones. There is
+    # nothing that a guard could change.
     last_steps: int | None = None
-    full_epochs: int = EPOCHS_FULL
+    full_epochs: int = EPOCHS_FULL  # epochs at the beginning in which no cell is skipped
+    # Parts that are left out. ``compensation``: the gradient of the cells that are kept is not scaled up. ``loss``:
+    # measurements are averaged as they are, not divided by the loss of their iteration. ``guard``: nothing watches the
+    # validation loss.
     without: Collection[str] = ()
 
     @property

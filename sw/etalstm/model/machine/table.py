@@ -33,28 +33,18 @@ _MODULUS = 1 << contract.ADDRESS_BITS
 
 
 class Tables(NamedTuple):
-    """A program, and what is known of its operands; what was not counted from data is empty, and drawn.
-
-    Members
-    -------
-    table, blocks : arrays of INSTRUCTION and BLOCK
-    masks : array, uint32        of each group of every block that is broadcast, in order
-    places : array, int64        where the masks of each block begin
-    block_streams, streams : arrays, int64, (n, 3)
-        Kept elements, first beat and beats of every stream: of blocks that are broadcast, of LOAD and STORE.
-    rows : array, int64
-        A bit for each of a lane's rows that is needed, of every lane of the maps of LOAD_ROWS.
-    boundaries : array of bool
-        Whether a part of the program begins at each instruction, and behind the last; one False: nothing is a boundary.
-    """
+    """A program, and what is known of its operands; what was not counted from data is empty, and drawn."""
 
     table: np.ndarray
     blocks: np.ndarray
-    masks: np.ndarray
-    places: np.ndarray
+    masks: np.ndarray  # of each group of every block that is broadcast, in order
+    places: np.ndarray  # int64: where the masks of each block begin
+    # block_streams, streams: int64, (n, 3): kept elements, first beat and beats of every stream: of blocks that are
+    # broadcast, of LOAD and STORE
     block_streams: np.ndarray
     streams: np.ndarray
-    rows: np.ndarray
+    rows: np.ndarray  # int64: a bit for each of a lane's rows that is needed, of every lane of the maps of LOAD_ROWS
+    # whether a part of the program begins at each instruction, and behind the last; one False: nothing is a boundary
     boundaries: np.ndarray
 
 

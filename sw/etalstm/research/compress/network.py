@@ -29,22 +29,13 @@ States = list[State | None]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a network.
+    """Sizes of a network."""
 
-    Members
-    -------
-    outputs : int              C: words, or characters and the blank
-    inputs : int               I: sizes of an embedding, or features of a step
-    units : tuple of int       H_l of each layer, in each direction
-    directions : int           D, 1 or 2
-    cell : str                 ``lstm`` or ``hlstm``, which has one direction
-    """
-
-    outputs: int
-    inputs: int
-    units: tuple[int, ...]
-    directions: int = 1
-    cell: str = LSTM_CELL.name
+    outputs: int  # C: words, or characters and the blank
+    inputs: int  # I: sizes of an embedding, or features of a step
+    units: tuple[int, ...]  # H_l of each layer, in each direction
+    directions: int = 1  # D, 1 or 2
+    cell: str = LSTM_CELL.name  # ``lstm`` or ``hlstm``, which has one direction
 
     def __post_init__(self):
         check_size("outputs", self.outputs)

@@ -25,20 +25,12 @@ def total(tensors: Iterable[Tensor]) -> Tensor:
 
 @dataclass(frozen=True)
 class Side:
-    """The rows, or the columns, of one weight that belong to a dimension.
+    """The rows, or the columns, of one weight that belong to a dimension."""
 
-    Members
-    -------
-    module : Module       with masks
-    weight : str          name of the weight in the module
-    axis : str            ``rows`` or ``columns``
-    gates : int           rows of each element: 4 in an LSTM, gate by gate, else 1
-    """
-
-    module: nn.Module
-    weight: str
-    axis: str
-    gates: int = 1
+    module: nn.Module  # with masks
+    weight: str  # name of the weight in the module
+    axis: str  # ``rows`` or ``columns``
+    gates: int = 1  # rows of each element: 4 in an LSTM, gate by gate, else 1
 
     @property
     def mask(self) -> Mask:
@@ -73,18 +65,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Dimension:
-    """Elements that are there or not: the units of a layer, or the inputs of a network.
-
-    Members
-    -------
-    name : str
-    makers : tuple of Side       the weights that compute the elements; masked, they make an element +0
-    readers : tuple of Side      the weights that elements are multiplied with
-    """
+    """Elements that are there or not: the units of a layer, or the inputs of a network."""
 
     name: str
-    makers: tuple[Side, ...]
-    readers: tuple[Side, ...]
+    makers: tuple[Side, ...]  # the weights that compute the elements; masked, they make an element +0
+    readers: tuple[Side, ...]  # the weights that elements are multiplied with
 
     @property
     def kept(self) -> Tensor:

@@ -23,25 +23,17 @@ from etalstm.research.paper.requests import BOARDS
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, by what is claimed, with the average and the best that the source paper gives.
-
-    Members
-    -------
-    quantity : str        ``speed``, ``energy``, ``movement`` or ``footprint``
-    kind : str            of bytes, where one kind is meant
-    why : str             what decides whether it is reached
-    change : str          what would bring ours nearer to theirs
-    """
+    """A claim, by what is claimed, with the average and the best that the source paper gives."""
 
     name: str
     unit: str
     average: float
     best: float | None
-    quantity: str
+    quantity: str  # ``speed``, ``energy``, ``movement`` or ``footprint``
     case: str
-    kind: str = ""
-    why: str = ""
-    change: str = ""
+    kind: str = ""  # of bytes, where one kind is meant
+    why: str = ""  # what decides whether it is reached
+    change: str = ""  # what would bring ours nearer to theirs
 
 
 CLAIMS = (

@@ -18,20 +18,12 @@ INSTEAD = {"eta": "ms1", "ms2": "ms1", "ms1": "dense"}
 
 @dataclass(frozen=True)
 class Shares:
-    """What is left of a network's work and memory.
+    """What is left of a network's work and memory."""
 
-    Members
-    -------
-    delta : float       nonzero share of δ of all cells
-    local : float       nonzero share of the local gradients, in cells that are not skipped
-    inputs : float      share of x and h that is sent
-    backward : float    share of the cells that are not skipped
-    """
-
-    delta: float
-    local: float
-    inputs: float
-    backward: float
+    delta: float  # nonzero share of δ of all cells
+    local: float  # nonzero share of the local gradients, in cells that are not skipped
+    inputs: float  # share of x and h that is sent
+    backward: float  # share of the cells that are not skipped
 
 
 @dataclass(frozen=True)

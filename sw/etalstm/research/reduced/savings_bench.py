@@ -22,20 +22,12 @@ STOCK, PLAIN = "stock", "plain"
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured.
+    """What is measured."""
 
-    Members
-    -------
-    theta : float or tuple of six      threshold of the cases with MS1
-    skip : float                       share of the steps that the cases with MS2 skip: the first, as a last loss has it
-    device : str                       ``cpu`` or ``cuda``
-    runs : int                         turns, of three iterations of each case that count
-    """
-
-    theta: float | tuple[float, ...]
-    skip: float
-    device: str
-    runs: int
+    theta: float | tuple[float, ...]  # threshold of the cases with MS1
+    skip: float  # share of the steps that the cases with MS2 skip: the first, as a last loss has it
+    device: str  # ``cpu`` or ``cuda``
+    runs: int  # turns, of three iterations of each case that count
 
     def __post_init__(self):
         check_size("runs", self.runs)

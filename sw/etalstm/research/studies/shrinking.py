@@ -56,35 +56,21 @@ SCORES = {
 
 
 class Network(BaseModel):
-    """A network at the end of a round.
-
-    Members
-    -------
-    phase : str                     the step of the round: ``dense``, ``prune-units``, …
-    round : int
-    decision : str                  ``accepted`` or ``rejected``
-    inputs : int
-    units : list of int             of each layer
-    lstm_parameters, parameters : int
-    cycles : int or None            of an iteration by the cycle model; None if it does not fit the preset
-    validation : float or None      None if training diverged
-    test : float or None            of accepted networks
-    milliseconds : float or None    of an iteration with PyTorch's LSTM on a processor, where it was timed
-    """
+    """A network at the end of a round."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
-    phase: str
+    phase: str  # the step of the round: ``dense``, ``prune-units``, …
     round: NonNegativeInt
-    decision: str
+    decision: str  # ``accepted`` or ``rejected``
     inputs: PositiveInt
-    units: list[PositiveInt]
+    units: list[PositiveInt]  # of each layer
     lstm_parameters: PositiveInt
     parameters: PositiveInt
-    cycles: PositiveInt | None
-    validation: float | None = None
-    test: float | None = None
-    milliseconds: PositiveFloat | None = None
+    cycles: PositiveInt | None  # of an iteration by the cycle model; None if it does not fit the preset
+    validation: float | None = None  # None if training diverged
+    test: float | None = None  # of accepted networks
+    milliseconds: PositiveFloat | None = None  # of an iteration with PyTorch's LSTM on a processor, where it was timed
 
     def layers(self) -> list[tuple[int, int]]:
         """Give inputs and units of each layer."""

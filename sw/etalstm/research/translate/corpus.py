@@ -165,24 +165,15 @@ def read_corpus(settings: TranslationSettings) -> Corpus:
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs, padded.
+    """Pairs, padded."""
 
-    Members
-    -------
-    source : Tensor, int64, (B, S)
-    source_lengths : Tensor, int64, (B,)
-    given, wanted : Tensors, int64, (B, T)
-        What the decoder reads at each step (the start, then the target), and what it has to answer (the target, then
-        the end).
-    target_lengths : Tensor, int64, (B,)
-        Steps of the decoder.
-    """
-
-    source: Tensor
-    source_lengths: Tensor
+    source: Tensor  # int64, (B, S)
+    source_lengths: Tensor  # int64, (B,)
+    # given, wanted: int64, (B, T): what the decoder reads at each step (the start, then the target), and what it has to
+    # answer (the target, then the end)
     given: Tensor
     wanted: Tensor
-    target_lengths: Tensor
+    target_lengths: Tensor  # int64, (B,): steps of the decoder
 
     def to(self, device: str) -> "Batch":
         """Give the batch with its tokens on a device of PyTorch; the lengths stay on the host."""
