@@ -149,10 +149,7 @@ NEW_NAMES = {
 def renamed(arguments: Sequence[str]) -> tuple[list[str], str | None]:
     """Give the arguments with a command's new name, and the old name; None if the name is no old one.
 
-    Parameters
-    ----------
-    arguments : list of str
-        From the command's name on.
+    `arguments`: from the command's name on.
     """
     for old, new in NEW_NAMES.items():
         words = [word for word in old.split() if not word.startswith("-")]

@@ -16,11 +16,7 @@ def with_settings(kind: type, panels: Sequence[str]) -> Callable[[Callable], Cal
 
     The function takes a ``context``, its own options, and the others as keywords; see :func:`chosen`.
 
-    Parameters
-    ----------
-    kind : type
-    panels : sequence of str
-        Groups of the help, in their order.
+    `panels`: groups of the help, in their order.
     """
 
     def decorate(function: Callable) -> Callable:

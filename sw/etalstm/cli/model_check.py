@@ -115,10 +115,7 @@ SLOW = "vcu128"  # its simulator takes minutes to build, and minutes to run
 def chosen(preset_name: str | None) -> list[Configuration]:
     """Give the configurations of a preset, or of all but the slow one.
 
-    Raises
-    ------
-    ValueError
-        If there is none of that preset.
+    Raises ``ValueError`` if there is none of that preset.
     """
     names = dict.fromkeys(one.preset for one in CONFIGURATIONS)
     if preset_name is None:
@@ -157,12 +154,7 @@ def _line(found: dict) -> str:
 class ModelledAccelerator(Accelerator):
     """An accelerator whose programs go through the model too, with what they leave in memory.
 
-    Members
-    -------
-    cycles, model_cycles : int
-        Of all programs.
-    session : HardwareSession
-        Whose programs run; set by the user.
+    `cycles`, `model_cycles`: of all programs. `session`: whose programs run; set by the user.
     """
 
     cycles = model_cycles = 0
@@ -192,11 +184,7 @@ class ModelledAccelerator(Accelerator):
 def compare(configuration: Configuration, machine: Config | None = None) -> dict:
     """Run an iteration on the Verilog, and each of its programs through the model.
 
-    Parameters
-    ----------
-    configuration : Configuration
-    machine : Config, optional
-        The machine to take instead of the preset.
+    `machine`: the machine to take instead of the preset.
     """
     shape, config = configuration.shape, machine or preset(configuration.preset)
     transport = SimTransport(config, log=say)

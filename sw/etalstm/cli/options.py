@@ -54,10 +54,7 @@ def option(text: str, panel: str, *names: str) -> OptionInfo:
 def trace_options(trace: Path | None, first: int | None, last: int | None) -> dict:
     """Give the options of a simulated device that writes a waveform; none without one.
 
-    Raises
-    ------
-    ValueError
-        If there are cycles but no waveform.
+    Raises ``ValueError`` if there are cycles but no waveform.
     """
     if trace is None:
         for name, cycle in (("--trace-first", first), ("--trace-last", last)):
@@ -76,10 +73,7 @@ def read_slices(text: str) -> tuple[int, bool]:
 def parse_densities(text: str) -> list[float]:
     """Read shares of nonzero values, separated by commas.
 
-    Raises
-    ------
-    ValueError
-        If one is not a number from 0 to 1.
+    Raises ``ValueError`` if one is not a number from 0 to 1.
     """
     densities = []
     for part in text.split(","):
@@ -98,12 +92,9 @@ def refuse(context: Context, reason: str, *names: str) -> None:
 
     Parameters
     ----------
-    context : Context
-        Of the command.
-    reason : str
-        Goes on after "--option is ".
-    names : strings
-        Of the parameters.
+    context : Context    of the command
+    reason : str         goes on after "--option is "
+    names : strings      of the parameters
     """
     chosen = given(context).keys() & set(names)
     for parameter in context.command.params:

@@ -44,10 +44,7 @@ NAMES = {"torch": "PyTorch"}
 def with_extra(module: str, extra: str = "torch", needed: tuple[str, ...] = ("torch",)) -> ModuleType:
     """Import a module of the package that needs others, which an extra installs.
 
-    Raises
-    ------
-    DeviceError
-        Naming the first that is missing, and the extra.
+    Raises :class:`DeviceError`, naming the first that is missing, and the extra.
     """
     for name in needed:
         if importlib.util.find_spec(name) is None:

@@ -196,11 +196,8 @@ def plan_benchmarks(
 ) -> None:
     """Plan benchmarks one after the other, and print what each costs: one JSON object a line, or a table.
 
-    Parameters
-    ----------
-    options : dict
-        Of :func:`etalstm.plan.choose.fit.plan_at_density`. Without `memory_bytes` these are all that the machine can
-        address.
+    `options`: of :func:`etalstm.plan.choose.fit.plan_at_density`. Without `memory_bytes` these are all that the machine
+    can address.
     """
     if options["memory_bytes"] is None:
         options |= {"memory_bytes": 1 << config.address_bits}
@@ -216,12 +213,9 @@ def plan_benchmarks(
 def costs(benchmark: Benchmark, config: Config, execution: Execution, options: dict) -> dict:
     """Plan a benchmark.
 
-    Returns
-    -------
-    dict
-        ``benchmark``, ``storage``, ``program_bytes``, ``plan_seconds``, ``memory_bytes``, ``groups``,
-        ``slices``; ``step_cycles``, what the products of a step cost by number of groups, fits the memory or not; and
-        ``dense_bytes``, what dense storage would take of the memory without programs.
+    Gives a dict: ``benchmark``, ``storage``, ``program_bytes``, ``plan_seconds``, ``memory_bytes``, ``groups``,
+    ``slices``; ``step_cycles``, what the products of a step cost by number of groups, fits the memory or not; and
+    ``dense_bytes``, what dense storage would take of the memory without programs.
     """
     sizes, choose_slices = (benchmark.network, benchmark.batch, benchmark.steps), options["choose_slices"]
     start = time.perf_counter()

@@ -37,14 +37,8 @@ class Encoding:
     ) -> "Encoding":
         """Make an encoding of training texts.
 
-        Parameters
-        ----------
-        sequences : iterable
-            Of what :func:`split` gives for each text.
-        unit, lower, others : see :class:`Encoding`
-        most : int, optional
-            Tokens in all, the unknown one included; the most frequent ones, of equally frequent ones the first in the
-            order of their characters.
+        `sequences`: of what :func:`split` gives for each text. `most`: tokens in all, the unknown one included; the
+        most frequent ones, of equally frequent ones the first in the order of their characters.
         """
         if unit == BYTES:
             return cls(BYTES, lower, **others)

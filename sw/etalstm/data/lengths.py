@@ -106,10 +106,7 @@ def of_length(epoch: list[Batch], length: int, size: int, per_step: bool) -> lis
 
     Raises ``ValueError`` if fewer than `size` sequences have the length.
 
-    Parameters
-    ----------
-    per_step : bool
-        See :class:`etalstm.data.DataSet`.
+    `per_step`: see :class:`etalstm.data.DataSet`.
     """
     lengths = np.concatenate([batch.lengths for batch in epoch])
     fitting = np.flatnonzero(lengths == length)

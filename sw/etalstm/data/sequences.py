@@ -195,10 +195,6 @@ def lengths_of(x: Items, lengths: Items | None) -> list[int]:
 
     Raises :class:`DataError` if `x` is no list of sequences, or an empty one, or a length is no integer or not 1 to the
     steps there are; the message gives the sequence.
-
-    Parameters
-    ----------
-    x, lengths : see :func:`examples_of`
     """
     if isinstance(x, np.ndarray) and x.ndim < (1 if x.dtype == object else 2):
         raise DataError(f"x must be sequences of steps, got an array of shape {x.shape}")

@@ -87,12 +87,9 @@ class Speech:
 
     Members
     -------
-    input_size : int
-        I.
-    steps : int
-        Of a mean training utterance, rounded up.
-    fingerprint : int
-        Tells data apart, whatever the stack.
+    input_size : int     I
+    steps : int          of a mean training utterance, rounded up
+    fingerprint : int    tells data apart, whatever the stack
     """
 
     def __init__(self, splits: dict[str, list[Utterance]], stack: int = 1):

@@ -29,10 +29,8 @@ class Trajectories(Sequences):
     Raises :class:`DataError` if a file is missing or empty, or a line has not four numbers; the message names file and
     line.
 
-    Parameters
-    ----------
-    directory : Path
-        Holds a file for each recording, ``biwi_eth.txt`` and so on: frame, pedestrian, x, y, with tabs between.
+    `directory`: holds a file for each recording, ``biwi_eth.txt`` and so on: frame, pedestrian, x, y, with tabs
+    between.
     """
 
     def __init__(self, directory: Path):

@@ -92,12 +92,10 @@ def cached_build(
 
     Parameters
     ----------
-    kind : str
-        Folder of the cache, and what the folders in it hold.
+    kind : str          folder of the cache, and what the folders in it hold
     key : strings
         Everything that the result depends on, besides what `tools` gives: the tools that build, with their versions.
-    build : function
-        Fills the empty folder that it is given.
+    build : function    fills the empty folder that it is given
 
     Returns
     -------

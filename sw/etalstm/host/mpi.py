@@ -134,9 +134,7 @@ class World:
 
     Members
     -------
-    rank, size : int
-    local_rank : int
-        Number of this rank among those on the same host.
+    local_rank : int    number of this rank among those on the same host
     gradients : mpi4py.MPI.Intracomm
         For :class:`etalstm.device.ranks.exchange.Exchange` alone: its thread must not meet other messages.
     layers, losses : Messages

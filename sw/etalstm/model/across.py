@@ -95,15 +95,12 @@ class Across:
     def shared(self, network: NetworkShape, batch: int, steps: int) -> dict:
         """Say what the boards make of a batch that they share.
 
-        Returns
-        -------
-        dict
-            ``alone``: milliseconds of an iteration on one board; ``boards``; of a board that shares the batch
-            ``batch_of_board``, ``groups``, ``cycles``; milliseconds of such an iteration: ``machine``, ``activations``,
-            ``gradients``, and ``milliseconds`` of all; ``speedup`` over one board; ``speedup_with_batch_each``: in
-            sequences a second, where each board has as many sequences as the one; and ``network_bytes`` that all hosts
-            send. ``pipeline`` and ``pipeline_with_batch_each``: the fastest arrangement with the layers spread over
-            boards, None if there is none; its ``cycles`` are those of the board that works longest.
+        Gives a dict: ``alone``: milliseconds of an iteration on one board; ``boards``; of a board that shares the batch
+        ``batch_of_board``, ``groups``, ``cycles``; milliseconds of such an iteration: ``machine``, ``activations``,
+        ``gradients``, and ``milliseconds`` of all; ``speedup`` over one board; ``speedup_with_batch_each``: in
+        sequences a second, where each board has as many sequences as the one; and ``network_bytes`` that all hosts
+        send. ``pipeline`` and ``pipeline_with_batch_each``: the fastest arrangement with the layers spread over boards,
+        None if there is none; its ``cycles`` are those of the board that works longest.
         """
         found, part = self.alone(network, batch, steps), self._parts[network, batch, steps]
         one = iteration(found["milliseconds"] / 1e3, 1, network, batch, steps, self._links).seconds

@@ -69,13 +69,8 @@ def iteration(
 ) -> Iteration:
     """Give the time of an iteration of a network with B sequences on all boards together, and T steps.
 
-    Parameters
-    ----------
-    machine : float
-        Seconds of a board's programs, for its part of the batch.
-    passes : sequence of float
-        Of `machine`, what the backward pass of each layer takes, the last layer's first. Default: not known; gradients
-        then come after all of it.
+    `machine`: seconds of a board's programs, for its part of the batch. `passes`: of `machine`, what the backward pass
+    of each layer takes, the last layer's first. Default: not known; gradients then come after all of it.
     """
     layers = gradient_bytes(network, reversed(range(network.layers)))
     gradients = gradients_seconds(layers, boards, links, passes) if boards > 1 else 0.0

@@ -143,10 +143,8 @@ def measure(
     execution : Execution
         How the network is computed. Its thresholds drop nothing: `shares` say what is zero. An architecture that skips
         no zeros has no delta inputs.
-    choose_slices : bool
-        As many slices as the machine uses best, instead of the execution's.
-    layers_apart : bool
-        A program for the backward pass of each layer.
+    choose_slices : bool    as many slices as the machine uses best, instead of the execution's
+    layers_apart : bool     a program for the backward pass of each layer
 
     Returns
     -------

@@ -40,14 +40,11 @@ class Sizes:
 def measure(sizes: Sizes) -> dict:
     """Time forward and backward passes on golden; the works take turns, so that other programs slow all of them.
 
-    Returns
-    -------
-    dict
-        ``session_seconds``, ``bare_seconds``, ``module_seconds``, ``stock_seconds``: medians, of a session, of an
-        autograd function around it and nothing else, of the module on it, and of ``torch.nn.LSTM``.
-        ``bare_overhead``, ``module_overhead``: the time over the session's, less 1. ``of_stock``: stock's time over the
-        module's. ``packed_over_real_steps``: time of a packed batch over the share of its steps that is not padding of
-        the time of a batch of full length. All but the seconds are medians over the turns of quotients.
+    Gives a dict: ``session_seconds``, ``bare_seconds``, ``module_seconds``, ``stock_seconds``: medians, of a session,
+    of an autograd function around it and nothing else, of the module on it, and of ``torch.nn.LSTM``.
+    ``bare_overhead``, ``module_overhead``: the time over the session's, less 1. ``of_stock``: stock's time over the
+    module's. ``packed_over_real_steps``: time of a packed batch over the share of its steps that is not padding of the
+    time of a batch of full length. All but the seconds are medians over the turns of quotients.
     """
     torch.manual_seed(0)
     module = LSTM(sizes.hidden, sizes.hidden)

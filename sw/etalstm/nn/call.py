@@ -137,8 +137,7 @@ class Packing:
 
     Parameters
     ----------
-    batch_sizes : array, int64, (T,)
-        Sequences of each step, of a ``PackedSequence``: the longest sequence first.
+    batch_sizes : array, int64, (T,)    sequences of each step, of a ``PackedSequence``: the longest sequence first
 
     Members
     -------

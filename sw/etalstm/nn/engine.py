@@ -38,11 +38,9 @@ class Engine(ABC):
 
         Parameters
         ----------
-        make_call : callable
-            Gives what :meth:`forward` took. It is called only if the pass is not found by a claim.
+        make_call : callable    Gives what :meth:`forward` took. It is called only if the pass is not found by a claim.
         dy, dh, dc : arrays, (T, B, H), (B, H), (B, H)
-        delta_threshold : float
-            See :meth:`etalstm.device.Session.backward`.
+        delta_threshold : float    see :meth:`etalstm.device.Session.backward`
         """
 
     def use(self, claim: Claim | None) -> None:  # noqa: B027  an engine that keeps no pass has nothing to do
@@ -62,12 +60,8 @@ class Engine(ABC):
 class DeviceEngine(Engine):
     """A device of this package; calls from several threads take turns.
 
-    Parameters
-    ----------
-    key : str
-        One of the names that :func:`etalstm.device.open_device` knows, or the key of `device`.
-    device : Device, optional
-        Default: the device is opened by its name when it is first used, and again after it has failed.
+    `key`: one of the names that :func:`etalstm.device.open_device` knows, or the key of `device`. `device`: default:
+    the device is opened by its name when it is first used, and again after it has failed.
     """
 
     dtype = np.dtype(np.float32)

@@ -35,10 +35,7 @@ def _nothing() -> None:
 class LayerSession:
     """A session of one layer, and what it holds.
 
-    Parameters
-    ----------
-    device : str
-        Its name.
+    `device`: its name.
     """
 
     def __init__(self, session: Session, device: str):

@@ -153,13 +153,9 @@ def endure(
 
     Parameters
     ----------
-    options : list of str
-        Of ``eta-lstm train``, without the number of iterations and the folder.
-    iterations, troubles : int
-    seed : int
-        Of the moments, and of which trouble happens when: each kind equally often, as far as that goes.
-    progress : function
-        Told how many iterations of both runs are done.
+    options : list of str    of ``eta-lstm train``, without the number of iterations and the folder
+    seed : int    of the moments, and of which trouble happens when: each kind equally often, as far as that goes
+    progress : function    told how many iterations of both runs are done
 
     Returns
     -------

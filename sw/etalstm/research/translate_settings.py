@@ -67,11 +67,7 @@ class TranslationSettings(RunSettings):
 
     Storage None is ``ms1`` with a θ or a `delta_target`, else ``dense``. The threshold of a `delta_target` follows it:
     see :mod:`etalstm.train.control`. Θ is kept as :func:`etalstm.network.delta_inputs.input_thresholds_text` writes it.
-
-    Raises
-    ------
-    ValueError
-        If a value cannot be; the message names both.
+    Raises ``ValueError`` if a value cannot be; the message names both.
     """
 
     COMMAND: ClassVar[str] = "eta-lstm research translate train"

@@ -72,13 +72,12 @@ class Position(Place):
 
     Members
     -------
-    iteration, epoch, batch         as of a :class:`Place`
-    chooser : ChooserState
+    iteration, epoch, batch    as of a :class:`Place`
     delta_threshold : float, or None where δ is not pruned
-    input_threshold : float         Θ where a target moves it; None without one, and as long as everything is sent
-    best : Watched                  for the best checkpoint and early stopping
-    plateau : Watched               for the schedule ``plateau``
-    falls : int                     how often that schedule has lowered the learning rate
+    input_threshold : float    Θ where a target moves it; None without one, and as long as everything is sent
+    best : Watched             for the best checkpoint and early stopping
+    plateau : Watched          for the schedule ``plateau``
+    falls : int                how often that schedule has lowered the learning rate
     """
 
     chooser: ChooserState

@@ -37,12 +37,9 @@ class LayeredSession(BothPasses[LayeredGradients]):
 
     Parameters
     ----------
-    shape : TrainingShape
-        Of all layers.
-    share : float
-        Of the elements that are dropped; the others are divided by what is left.
-    seed : int
-        Of the run: the masks of an update depend on it and the update's number alone.
+    shape : TrainingShape    of all layers
+    share : float            of the elements that are dropped; the others are divided by what is left
+    seed : int               of the run: the masks of an update depend on it and the update's number alone
     """
 
     def __init__(self, device: Device, shape: TrainingShape, share: float, seed: int):

@@ -31,10 +31,7 @@ class RunFolder:
     folder ``events`` has the log's numbers once more, for TensorBoard. A run of ``eta-lstm research compress`` has the
     dense start in ``dense.safetensors``, and the small network in ``network.safetensors``.
 
-    Parameters
-    ----------
-    path : Path
-        Needs not be there yet.
+    `path`: needs not be there yet.
     """
 
     def __init__(self, path: Path | str):

@@ -78,12 +78,7 @@ class LaunchedRun:
 class Launch:
     """Runs a command on several ranks.
 
-    Parameters
-    ----------
-    command : sequence of str
-        Arguments of ``eta-lstm``.
-    hostfile : Path, optional
-        As mpiexec reads it.
+    `command`: arguments of ``eta-lstm``. `hostfile`: as mpiexec reads it.
     """
 
     def __init__(self, ranks: int, command: Sequence[str], hostfile: Path | None = None):

@@ -69,38 +69,19 @@ def _tokens_of(data: DataSet, shape: TrainingShape) -> list[np.ndarray]:
 class Learner:
     """What iterations change.
 
-    Parameters
-    ----------
-    device : Device
-        Open; stays open.
-    checkpoint : Checkpoint, optional
-        Of a run that goes on: only its slices are looked at here, where the settings leave them to the device. See
-        :mod:`etalstm.train.state` for all else.
-
-    Raises
-    ------
-    ValueError
-        If data set, sizes and settings do not go together.
-    DeviceError
-        If the device cannot store as the settings say, or skip cells.
+    `device`: open; stays open. `checkpoint`: of a run that goes on: only its slices are looked at here, where the
+    settings leave them to the device. See :mod:`etalstm.train.state` for all else. Raises ``ValueError`` if data set,
+    sizes and settings do not go together; :class:`DeviceError` if the device cannot store as the settings say, or skip
+    cells.
 
     Members
     -------
-    data : DataSet
-        In the buckets of the settings.
-    identity : Identity
-    origin : Origin
-    sharing : Sharing
-        How many tokens share their sums, and why.
-    session : Session
-    model : HostModel
-    optimizer : Optimizer
+    data : DataSet                       in the buckets of the settings
+    sharing : Sharing                    how many tokens share their sums, and why
     pruning : ShareControl, or None where δ is not pruned
     sending : ShareControl, or None where everything or what a fixed Θ leaves is sent
-    iteration : int
-        Iterations done.
-    h, c : arrays, float32, (L, B, H)
-        The state that the next batch begins with.
+    iteration : int                      iterations done
+    h, c : arrays, float32, (L, B, H)    the state that the next batch begins with
     """
 
     def __init__(self, settings: Settings, data: DataSet, device: Device, checkpoint: Checkpoint | None = None):

@@ -35,10 +35,7 @@ class Interrupt:
     Outside the main thread, where Python delivers no signals, it does nothing. A signal that the process ignores stays
     ignored: a run under ``nohup`` outlives its terminal.
 
-    Members
-    -------
-    requested : int
-        The signal's number, 0 while there was none.
+    `requested`: the signal's number, 0 while there was none.
     """
 
     def __init__(self) -> None:

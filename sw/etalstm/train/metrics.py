@@ -68,11 +68,8 @@ class MetricsLog:
 
     Raises :class:`RunError` if a line is not what a run writes; the last one may have been cut by a crash.
 
-    Parameters
-    ----------
-    resumed_at : Place, optional
-        Keep the lines of what was done until then and go on after them: what an interrupted run logged after its last
-        checkpoint happens again. Without it the log starts empty.
+    `resumed_at`: keep the lines of what was done until then and go on after them: what an interrupted run logged after
+    its last checkpoint happens again. Without it the log starts empty.
     """
 
     def __init__(self, path: Path, resumed_at: Place | None = None):

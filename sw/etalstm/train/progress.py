@@ -21,10 +21,8 @@ class ProgressReport:
 
     Parameters
     ----------
-    total : int
-        Iterations the run will have done when it ends.
-    batch : int
-        Sequences of an iteration.
+    total : int    iterations the run will have done when it ends
+    batch : int    sequences of an iteration
     console : rich.console.Console, optional
         Where to; standard error if not given, so that standard output stays for results.
     """

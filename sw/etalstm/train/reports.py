@@ -87,12 +87,8 @@ class EventFile:
     checksum of that. The messages are few enough to be put together field by field. Source:
     ``tensorboard/compat/proto/event.proto`` and ``summary.proto``; the record format of TensorFlow's ``TFRecord``.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it is not there. TensorBoard shows all of a folder's files as one run.
-    resumed_at : int, optional
-        The last step that counts of the folder's other files; TensorBoard leaves out those after it.
+    `folder`: made if it is not there. TensorBoard shows all of a folder's files as one run. `resumed_at`: the last step
+    that counts of the folder's other files; TensorBoard leaves out those after it.
     """
 
     def __init__(self, folder: Path, resumed_at: int | None = None):
@@ -109,8 +105,7 @@ class EventFile:
 
         Parameters
         ----------
-        step : int
-            From 0 on.
+        step : int    from 0 on
         values : dict from tag to number
         """
         finite = {tag: value for tag, value in values.items() if abs(value) <= LARGEST}

@@ -107,17 +107,12 @@ class Significance:
     and makes the next epoch full; if that one is no better, it was not the skipping, and τ is what it was. Where the
     training loss falls as it should, the network overfits, which no full epoch would heal.
 
-    Parameters
-    ----------
-    per_step : bool
-        A loss at every step, or at each sequence's last.
-    untrained : float
-        Loss of a network that has learnt nothing, see :func:`etalstm.train.loss.untrained_loss`.
+    `per_step`: a loss at every step, or at each sequence's last. `untrained`: loss of a network that has learnt
+    nothing, see :func:`etalstm.train.loss.untrained_loss`.
 
     Members
     -------
-    tau : float
-        As the guard has it now.
+    tau : float    as the guard has it now
     arrays : dict of arrays, float32
         All state, for a checkpoint; may be set. One that began with another τ brings everything but that.
     """
@@ -154,8 +149,7 @@ class Significance:
         Parameters
         ----------
         lengths : array, integers, (B,)
-        steps : int
-            Steps T of the batch, at most those of the profile.
+        steps : int    steps T of the batch, at most those of the profile
 
         Returns
         -------

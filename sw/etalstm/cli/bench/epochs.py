@@ -31,12 +31,7 @@ from etalstm_hw.config import preset as named_preset
 class IterationCycles:
     """Measures iterations on random numbers, in one session for all lengths of a data set.
 
-    Parameters
-    ----------
-    device : Device
-    network : NetworkShape
-    batch, steps : int
-        Sequences B, and the most steps of one.
+    `batch`, `steps`: sequences B, and the most steps of one.
     """
 
     def __init__(self, device: Device, network: NetworkShape, batch: int, steps: int):
@@ -144,11 +139,8 @@ def iterations(
 ) -> dict[tuple[str, int], np.ndarray]:
     """Model an iteration of some numbers of steps in all arrangements.
 
-    Returns
-    -------
-    dict
-        From (arrangement, boards) to an array (len(steps), 3) of :data:`NUMBERS`; an arrangement that there is not is
-        left out.
+    Gives a dict: from (arrangement, boards) to an array (len(steps), 3) of :data:`NUMBERS`; an arrangement that there
+    is not is left out.
     """
     sizes, found = [(network, batch, count) for count in steps], {}
     measure = remembering(partial(measure_all, processors=count_processors(), config=config))

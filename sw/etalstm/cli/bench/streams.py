@@ -30,19 +30,10 @@ def threshold_for(density: float) -> float:
 def rates(alone: dict, products: dict, beside: dict, elements: int, channels: int) -> dict:
     """Put the counters of three programs together: of streams, of products, and of both.
 
-    Parameters
-    ----------
-    alone, products, beside : dict
-        Counters.
-    elements : int
-        That a channel compresses, and decompresses.
-
-    Returns
-    -------
-    dict
-        ``elements_per_cycle`` of the compressor, while the decompressor takes as many; ``mac_cycles`` of a channel from
-        each MAC instruction's start to its last MAC without streams, and ``beside_mac_cycles`` with them; ``stalled``:
-        what was lost, as a share.
+    `alone`, `products`, `beside`: counters. `elements`: that a channel compresses, and decompresses. Gives a dict:
+    ``elements_per_cycle`` of the compressor, while the decompressor takes as many; ``mac_cycles`` of a channel from
+    each MAC instruction's start to its last MAC without streams, and ``beside_mac_cycles`` with them; ``stalled``: what
+    was lost, as a share.
     """
     quiet, busy = (counters["mac_phase"] / channels for counters in (products, beside))
     return {
@@ -103,11 +94,7 @@ def _line(found: dict) -> str:
 class DeltaProducts:
     """The products Wᵀδ (``backward``) and dW (``gradient``) of a session's top layer, as programs of their own.
 
-    Parameters
-    ----------
-    device : HardwareDevice
-    session : HardwareSession
-        The only one of the device, with compressed storage.
+    `session`: the only one of the device, with compressed storage.
     """
 
     def __init__(self, device, session):

@@ -37,20 +37,8 @@ SEEDS_HELP = "Runs of each kind"
 def study_of(subject: Subject, settings, runs: str, seeds: int, out: Path) -> None:
     """Train what a folder's study lacks; write its table and, with matplotlib, its figure.
 
-    Parameters
-    ----------
-    subject : Subject
-    settings : dataclass
-        Of all runs, as the subject has them.
-    runs : str
-        As :meth:`Reduction.of_several` reads it.
-    seeds : int
-    out : Path
-
-    Raises
-    ------
-    ValueError
-        Naming the value that cannot be.
+    `settings`: of all runs, as the subject has them. `runs`: as :meth:`Reduction.of_several` reads it. Raises
+    ``ValueError``, naming the value that cannot be.
     """
     check_size("seeds", seeds)
     study = run_study(subject, settings, Reduction.of_several(runs), seeds, out / "density.json", say)

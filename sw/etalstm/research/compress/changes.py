@@ -55,15 +55,12 @@ def next_attempt(
 
     Parameters
     ----------
-    counts : sequence of int
-        Elements of each dimension now.
-    ratio : float
-        Share to remove; at least one element goes.
+    counts : sequence of int                elements of each dimension now
+    ratio : float                           share to remove; at least one element goes
     failed : sequence of int or None
         Counts of the last attempt, if accuracy was lost with them. The ratio is halved until the counts are others; if
         some dimensions have guides, until theirs are.
-    guides : sequence of Profile or None
-        For each dimension: stop at the profile's points only.
+    guides : sequence of Profile or None    for each dimension: stop at the profile's points only
     """
     compared = [number for number, guide in enumerate(guides) if guide is not None] or range(len(counts))
     while True:

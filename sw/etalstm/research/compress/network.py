@@ -116,10 +116,8 @@ class MaskedNetwork(Network):
 
     Members
     -------
-    PLAIN : type
-        The same network without masks.
-    full_sizes : Sizes
-        Those with which it was made.
+    PLAIN : type          the same network without masks
+    full_sizes : Sizes    those with which it was made
     dimensions : tuple of Dimension
         The inputs of the first layer if there is an embedding, then the units of each layer. None of them with two
         directions.

@@ -115,8 +115,7 @@ def compress(elements: Tensor, thresholds: Tensor, word: torch.dtype) -> Compres
     ----------
     elements : (N, K, H), contiguous
     thresholds : (K,), of the same dtype, each at least the smallest normal number
-    word : dtype
-        Kept elements are rounded to it, to nearest even.
+    word : dtype    kept elements are rounded to it, to nearest even
     """
     if elements.is_cpu:
         bits, words = select(elements.numpy(), thresholds.numpy())

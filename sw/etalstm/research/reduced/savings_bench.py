@@ -89,14 +89,11 @@ def drawn(hidden: int, batch: int, steps: int) -> Work:
 def measure(work: Work, options: Options) -> dict:
     """Run iterations, forward and backward pass, of each case; the cases take turns, so that all meet the same load.
 
-    Returns
-    -------
-    dict
-        ``density``: share of the local gradients that MS1 keeps. ``device``: its model if it is a GPU. ``threads``,
-        ``torch``: of PyTorch. ``cases``: by name ``seconds`` (median), ``kept_bytes`` (what the graph holds between the
-        passes, without what the caller holds: parameters, x and results), ``peak_bytes`` (see
-        :func:`etalstm.nn.torch_device.peak_bytes`), and the quotients ``time_of_plain``, ``time_of_stock`` (medians
-        over the turns), ``kept_of_plain`` and ``kept_of_stock``.
+    Gives a dict: ``density``: share of the local gradients that MS1 keeps. ``device``: its model if it is a GPU.
+    ``threads``, ``torch``: of PyTorch. ``cases``: by name ``seconds`` (median), ``kept_bytes`` (what the graph holds
+    between the passes, without what the caller holds: parameters, x and results), ``peak_bytes`` (see
+    :func:`etalstm.nn.torch_device.peak_bytes`), and the quotients ``time_of_plain``, ``time_of_stock`` (medians over
+    the turns), ``kept_of_plain`` and ``kept_of_stock``.
     """
     modules = {name: work.load(module).to(options.device) for name, module in _modules(work, options).items()}
     x, dy = (torch.from_numpy(array).to(options.device) for array in (work.x, work.dy))

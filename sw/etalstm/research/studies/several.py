@@ -61,24 +61,11 @@ def choose(folder: Path, place: str) -> dict:
     A run may be chosen if its mean validation score is at most the score's tolerance worse than that of the dense runs.
     Of those, the one is taken that costs least.
 
-    Parameters
-    ----------
-    folder : Path
-        Holds ``density.json`` and ``density.md``, as ``eta-lstm research study`` leaves them.
-    place : str
-        The folder's name in the result.
-
-    Returns
-    -------
-    dict
-        The study's file, command and units, what its score is, the tolerance, and for each of ``dense`` and
-        :data:`USES`: the run, its seeds, scores on both splits, and its shares. None for a use that no run is for, or
-        none within the tolerance.
-
-    Raises
-    ------
-    RunError
-        If a file is not that of a study, or there are no dense runs, or a run has no validation score.
+    `folder`: holds ``density.json`` and ``density.md``, as ``eta-lstm research study`` leaves them. `place`: the
+    folder's name in the result. Gives a dict: the study's file, command and units, what its score is, the tolerance,
+    and for each of ``dense`` and :data:`USES`: the run, its seeds, scores on both splits, and its shares. None for a
+    use that no run is for, or none within the tolerance. Raises :class:`RunError` if a file is not that of a study, or
+    there are no dense runs, or a run has no validation score.
     """
     study = read_study(folder / "density.json")
     rows, score = summarise(study), SCORES[score_name(study["settings"])]
@@ -134,10 +121,7 @@ MEASURES: dict[str, Callable[[dict], float]] = {
 def read_sizes(folders: Sequence[Path]) -> dict[int, dict]:
     """Read the studies in folders, and give them by the units H of their layers, ascending.
 
-    Raises
-    ------
-    RunError
-        If a folder holds no study, two have the same units, or settings differ besides.
+    Raises :class:`RunError` if a folder holds no study, two have the same units, or settings differ besides.
     """
     found: dict[int, dict] = {}
     others: dict[int, dict] = {}

@@ -140,10 +140,8 @@ class ShrinkingStudy(BaseModel):
 def read_runs(paths: Sequence[Path]) -> list[ShrunkRun]:
     """Read runs: each path is the folder of a run, or the file of a study, which stands for its runs.
 
-    Raises
-    ------
-    RunError
-        If there is no such run or study, a run has not ended, tasks differ, or two runs of a kind have the same seed.
+    Raises :class:`RunError` if there is no such run or study, a run has not ended, tasks differ, or two runs of a kind
+    have the same seed.
     """
     runs = [run for path in paths for run in (_read_study(path) if path.is_file() else [_read_run(path)])]
     first = runs[0]

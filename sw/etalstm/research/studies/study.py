@@ -97,16 +97,10 @@ def run_study(
 
     Parameters
     ----------
-    subject : Subject
-    settings : dataclass
-        Of all runs, as the subject has them; the seed and what a reduction has are replaced.
-    reductions : list of Reduction
-    seeds : int
-        Seeds 0 to `seeds` - 1.
-    path : Path
-        JSON file, written after every run; its folder is made if need be.
-    report : callable
-        Given a line of text after every run.
+    settings : dataclass    of all runs, as the subject has them; the seed and what a reduction has are replaced
+    seeds : int             seeds 0 to `seeds` - 1
+    path : Path             JSON file, written after every run; its folder is made if need be
+    report : callable       given a line of text after every run
 
     Returns
     -------
@@ -159,12 +153,9 @@ def result_of(entries: list[dict]) -> dict:
 def summarise(study: dict) -> list[dict]:
     """Average a study's runs over seeds.
 
-    Returns
-    -------
-    list of dict
-        For each reduction, in the order of its first run: ``name``, ``seeds`` (how many), ``seed_numbers`` (a list),
-        mean ``score``, ``deviation`` (of one run; 0 for a single one), mean ``validation`` (None if a run has none),
-        means of ``others``, and the means of what a run costs.
+    Gives a list of dicts: for each reduction, in the order of its first run: ``name``, ``seeds`` (how many),
+    ``seed_numbers`` (a list), mean ``score``, ``deviation`` (of one run; 0 for a single one), mean ``validation`` (None
+    if a run has none), means of ``others``, and the means of what a run costs.
     """
     groups: dict[Reduction, list[dict]] = {}
     for run in study["runs"]:

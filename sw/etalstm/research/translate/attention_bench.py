@@ -53,15 +53,12 @@ class Measured:
 def measure(sizes: Measured) -> dict:
     """Run the attention alone, and iterations of the translation model; the cases take turns.
 
-    Returns
-    -------
-    dict
-        ``attention`` and ``iteration``: ``kept`` and ``again`` with ``seconds`` (median) and ``peak_bytes`` (see
-        :func:`etalstm.nn.torch_device.peak_bytes`); ``time`` (median of the turns' quotients, again over kept) and
-        ``peak`` (quotient). The attention has ``kept_bytes`` besides: what its graph holds between the passes, without
-        inputs, result and parameters. ``equal``: all gradients have the same bits. ``auto``: what the rule chooses.
-        ``flops_per_byte``, ``flops_per_element``: the rule's constants on this device. ``device``: its model if it is
-        a GPU. ``threads``, ``torch``: of PyTorch.
+    Gives a dict: ``attention`` and ``iteration``: ``kept`` and ``again`` with ``seconds`` (median) and ``peak_bytes``
+    (see :func:`etalstm.nn.torch_device.peak_bytes`); ``time`` (median of the turns' quotients, again over kept) and
+    ``peak`` (quotient). The attention has ``kept_bytes`` besides: what its graph holds between the passes, without
+    inputs, result and parameters. ``equal``: all gradients have the same bits. ``auto``: what the rule chooses.
+    ``flops_per_byte``, ``flops_per_element``: the rule's constants on this device. ``device``: its model if it is a
+    GPU. ``threads``, ``torch``: of PyTorch.
     """
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         return _measure(sizes)
@@ -85,11 +82,8 @@ def _equal(one: Callable[[], list[Tensor]], other: Callable[[], list[Tensor]]) -
 def constants(runs: int, device: str = CPU) -> dict[str, float]:
     """Measure what :mod:`etalstm.nn.recompute` and the attention take from a device, in operations of a matrix product.
 
-    Returns
-    -------
-    dict
-        ``flops_per_byte``: in the time in which a byte is written to fresh memory and read again.
-        ``flops_per_element``: in the time of an element of the additive attention's maps.
+    Gives a dict: ``flops_per_byte``: in the time in which a byte is written to fresh memory and read again.
+    ``flops_per_element``: in the time of an element of the additive attention's maps.
     """
     side, floats = SIDE[device], FLOATS[device]
     steps = side // 8

@@ -47,18 +47,10 @@ class Pairs:
 def read_pairs(directory: Path, names: tuple[str, ...], source: str, target: str, leave_blank: bool = False) -> Pairs:
     """Read a split; the first of its names that has a file is taken.
 
-    Parameters
-    ----------
-    source, target : str
-        How the files of a language are called: ``de`` for ``train.de``, ``src`` for ``src-train.txt``.
-    leave_blank : bool
-        Leave out pairs with a blank sentence: for a training split, of which nobody counts the pairs.
-
-    Raises
-    ------
-    DataError
-        If a file is missing, empty, no UTF-8, or packed and damaged; if the files have unequal numbers of lines; if a
-        line is blank that is not to be left out. The message names file and place.
+    `source`, `target`: how the files of a language are called: ``de`` for ``train.de``, ``src`` for ``src-train.txt``.
+    `leave_blank`: leave out pairs with a blank sentence: for a training split, of which nobody counts the pairs. Raises
+    :class:`DataError` if a file is missing, empty, no UTF-8, or packed and damaged; if the files have unequal numbers
+    of lines; if a line is blank that is not to be left out. The message names file and place.
     """
     sides = [_lines(directory, names, side) for side in (source, target)]
     paths, (ours, theirs) = zip(*sides, strict=True)
