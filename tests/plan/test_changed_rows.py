@@ -54,15 +54,15 @@ def sequences_of(plan, tile):
 
 def stored_map(device, operand, step, tile, group):
     """The bits of an operand's map in memory, those of a group of channels, element by element."""
-    accelerator, share = device.accelerator, operand.share
-    place, bits = operand.row_map(step, tile).place, np.zeros(share.padded, bool)
-    for element in range(share.padded):
-        channel, rest = divmod(element, share.share)
-        vector = place.array.first + place.vector + rest // share.lanes
-        window = accelerator._base + (group * share.channels + channel) * accelerator._stride
-        word = accelerator.transport.read_memory(window + 4 * (vector * share.lanes + rest % share.lanes), 4)
+    accelerator, partition = device.accelerator, operand.partition
+    place, bits = operand.row_map(step, tile).place, np.zeros(partition.padded, bool)
+    for element in range(partition.padded):
+        channel, rest = divmod(element, partition.per_channel)
+        vector = place.array.first + place.vector + rest // partition.lanes
+        window = accelerator._base + (group * partition.channels + channel) * accelerator._stride
+        word = accelerator.transport.read_memory(window + 4 * (vector * partition.lanes + rest % partition.lanes), 4)
         bits[element] = word.view(np.float32)[0] != 0
-    return bits[: share.size]
+    return bits[: partition.size]
 
 
 def row_loads(plan):
@@ -97,7 +97,7 @@ def test_all_rows_but_those_of_elements_that_no_sequence_sends_are_loaded(slices
         sends = sent_changes(session, operand)
         tiles = [sends[:, sequences_of(plan, tile)].any(axis=1) for tile in range(plan.map.batch.count)]
         needed += sum(int(tile.sum()) for tile in tiles)
-        seen += len(tiles) * len(sends) * operand.share.padded
+        seen += len(tiles) * len(sends) * operand.partition.padded
     groups = len(layer.tiling.unit_groups)
     assert device.accelerator.rows == (groups * seen, groups * (seen - needed))
 

@@ -86,7 +86,7 @@ class Counted:
 
     def _changes(self, operand: SentOperand, channel: int, vector: int, size: int) -> np.ndarray:
         """Tell which elements of a tile have changed, (b, lane), from the place of its stream's index."""
-        tiles, beats = operand.share.tiles, self._config.vector_beats
+        tiles, beats = operand.partition.tiles, self._config.vector_beats
         part, tile = divmod(vector - operand.index.first, tiles)
         step, batch_tile = divmod(part, operand.sent.batch.count)
         now, before = (operand.sent.part(number, batch_tile, tile) for number in (step, step - 1))

@@ -16,7 +16,7 @@ from etalstm.network.slices import AUTO, Parts, check_slices, part_counts
 from etalstm.plan.memory.allocation import batch_of, machine_of_group
 from etalstm.plan.memory.operands import LOCAL_GRADIENTS
 from etalstm.plan.memory.stored import REGIONS, divide
-from etalstm.plan.memory.tiling import Share, stay, weight_vectors
+from etalstm.plan.memory.tiling import Partition, stay, weight_vectors
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import Config
 from etalstm_hw.contract import PAGE_BYTES, STREAM_BLOCK
@@ -61,14 +61,14 @@ def step_cycles(
     except PlanError:
         return math.inf
     port_cycles = tiles * config.vector_beats * config.channels_per_port
-    units = Share(network.hidden_size, machine.channels, machine.lanes)
+    units = Partition(network.hidden_size, machine.channels, machine.lanes)
     cycles = 0
     for layer, product in itertools.product(range(network.layers), cell.products):
         gates, columns = len(product.gates), [units] * len(product.operands)
         if "x" in product.operands:
-            columns[0] = Share(network.inputs_of(layer), machine.channels, machine.lanes)
-        forward = gates * units.tiles, sum(share.size for share in columns)
-        backward = sum(share.tiles for share in columns), gates * units.size
+            columns[0] = Partition(network.inputs_of(layer), machine.channels, machine.lanes)
+        forward = gates * units.tiles, sum(partition.size for partition in columns)
+        backward = sum(partition.tiles for partition in columns), gates * units.size
         for of_scalar, scalars in (forward, backward):
             vectors = weight_vectors(of_scalar, narrow)
             products = of_scalar * parts.places

@@ -15,7 +15,7 @@ from etalstm.plan.memory.memory_map import Array, MemoryMap
 from etalstm.plan.memory.operands import Sequence
 from etalstm.plan.memory.sent import SENDING_ARRAYS, TURNS, SendingRoom, SentOperand, ThresholdParameters
 from etalstm.plan.memory.shards import Exchange, Shards
-from etalstm.plan.memory.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, stay, tile_batch, tile_layer
+from etalstm.plan.memory.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Partition, stay, tile_batch, tile_layer
 from etalstm_hw.config import Config
 from etalstm_hw.contract import MOST_GATES
 
@@ -95,7 +95,7 @@ class LayerAllocation:
         self._number, self._storage, self._masked = number, execution.storage.layer(number), masked
         self._batch, self._steps, self._partials = batch, steps, partials
         self._delta_inputs = execution.delta_inputs.layer(number)
-        self._units = Share(network.hidden_size, config.channels, config.lanes)
+        self._units = Partition(network.hidden_size, config.channels, config.lanes)
         self._shared: dict[str, Sequence] = {}
         self.shards = [
             Shards(self._tiling(stage, product), into.groups) for stage in cell.stages for product in stage.products
@@ -212,17 +212,17 @@ class LayerAllocation:
         return allocate_tokens(self._lanes, self._memory, tiling, self._batch, self._steps, self._tokens)
 
     def _sent_operand(
-        self, name: str, share: Share, values: Sequence, first: int, streams: Array, collected: Sequence,
+        self, name: str, partition: Partition, values: Sequence, first: int, streams: Array, collected: Sequence,
         parameters: ThresholdParameters,
     ) -> SentOperand:  # fmt: skip
-        indices, maps = (steps * self._batch.count * share.tiles for steps in (self._steps, TURNS))
+        indices, maps = (steps * self._batch.count * partition.tiles for steps in (self._steps, TURNS))
         tiling = self.shards[-1].tiling
         has_maps = parameters.scale is not None and not stay(self._lanes, tiling.row_vectors, tiling.depth)
         return SentOperand(
-            share=share,
+            partition=partition,
             values=values,
             first=first,
-            sent=self._sequence(f"sent_{name}", "activations", share, self._steps),
+            sent=self._sequence(f"sent_{name}", "activations", partition, self._steps),
             index=self._raw(f"{name}_changes{self._number}", "activations", indices),
             streams=streams,
             collected=collected,
@@ -260,13 +260,13 @@ class LayerAllocation:
             self._shared[name] = self._sequence(name, "activations", self._units, length)
         return self._shared[name]
 
-    def _sequence(self, name: str, kind: str, share: Share, length: int) -> Sequence:
-        index = partial(layout.sequence_index, share, length, self._batch)
-        shape = (length, self._batch.batch, share.size)
-        vectors = length * self._batch.vectors * share.tiles
+    def _sequence(self, name: str, kind: str, partition: Partition, length: int) -> Sequence:
+        index = partial(layout.sequence_index, partition, length, self._batch)
+        shape = (length, self._batch.batch, partition.size)
+        vectors = length * self._batch.vectors * partition.tiles
         return Sequence(
             self._memory.add(f"{name}{self._number}", kind, vectors, index, shape, batch_axis=1),
-            share.tiles,
+            partition.tiles,
             self._batch,
         )
 

@@ -12,7 +12,7 @@ from etalstm.plan.memory.memory_map import Array, MemoryMap
 from etalstm.plan.memory.operands import Place, RowMap, Sequence
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.shards import Exchange, Shards
-from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Share, Span, ceil_div
+from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Partition, Span, ceil_div
 from etalstm_hw.config import Config
 
 
@@ -22,7 +22,7 @@ class TokenArrays:
 
     Members
     -------
-    columns : Share
+    columns : Partition
         How the distinct tokens are divided where they are broadcast: among as few channels as hold a tile each. The
         broadcaster reads whole tiles.
     x : Sequence
@@ -34,7 +34,7 @@ class TokenArrays:
         What the bias and x of each token add up to. It lies as rows of weights: [unit group][token][unit tile][gate].
     """
 
-    columns: Share
+    columns: Partition
     x: Sequence
     chosen: Sequence
     sums: Array
@@ -57,7 +57,7 @@ def allocate_tokens(
     tiling : LayerTiling    of the stage that takes x
     batch : BatchTiles      of a group's part
     """
-    columns = Share(tokens, min(config.channels, ceil_div(tokens, config.lanes)), config.lanes)
+    columns = Partition(tokens, min(config.channels, ceil_div(tokens, config.lanes)), config.lanes)
     places = BatchTiles(columns.padded, tokens_at_once(config, tiling))
     index = partial(layout.sequence_index, tiling.inputs, 1, places)
     vectors = places.vectors * tiling.inputs.tiles

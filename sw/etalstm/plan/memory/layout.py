@@ -5,16 +5,16 @@ from functools import reduce
 import numpy as np
 
 from etalstm.plan.memory.shards import Shards
-from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Share
+from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Partition
 from etalstm_hw.config import Config
 
 
-def elements(share: Share) -> np.ndarray:
+def elements(partition: Partition) -> np.ndarray:
     """Which element each (channel, tile, lane) owns, -1 for padding; shape (channels, tiles, lanes)."""
-    lane = np.arange(share.tiles * share.lanes)
-    owned = np.arange(share.channels)[:, None] * share.share + lane[None, :]
-    owned = np.where((lane[None, :] < share.share) & (owned < share.size), owned, -1)
-    return owned.reshape(share.channels, share.tiles, share.lanes)
+    lane = np.arange(partition.tiles * partition.lanes)
+    owned = np.arange(partition.channels)[:, None] * partition.per_channel + lane[None, :]
+    owned = np.where((lane[None, :] < partition.per_channel) & (owned < partition.size), owned, -1)
+    return owned.reshape(partition.channels, partition.tiles, partition.lanes)
 
 
 def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
@@ -24,24 +24,23 @@ def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
     return np.where(padding, -1, total).astype(np.int64)
 
 
-def sequence_index(share: Share, steps: int, batch: BatchTiles, channels: int | None = None) -> np.ndarray:
+def sequence_index(partition: Partition, steps: int, batch: BatchTiles, channels: int | None = None) -> np.ndarray:
     """Index of an array (steps, B, size) that lies as [step][batch tile][tile][b][lane] in every window.
 
     Short batch tiles are followed by unused vectors, so that every (step, batch tile) starts at the same stride. Where
-    there are more `channels` than the share has, the last ones hold nothing of it.
+    there are more `channels` than the partition has, the last ones hold nothing of it.
     """
-    owned = elements(share)
-    index = np.full(
-        (channels or share.channels, steps, batch.count, share.tiles * batch.size, share.lanes), -1, np.int64
-    )
-    step = np.arange(steps)[None, :, None, None, None] * (batch.batch * share.size)
+    owned = elements(partition)
+    vectors = partition.tiles * batch.size
+    index = np.full((channels or partition.channels, steps, batch.count, vectors, partition.lanes), -1, np.int64)
+    step = np.arange(steps)[None, :, None, None, None] * (batch.batch * partition.size)
     for number, tile in enumerate(batch.ranges):
         size = len(tile)
-        sequence = np.array(tile)[None, None, None, :, None] * share.size
+        sequence = np.array(tile)[None, None, None, :, None] * partition.size
         block = owned[:, None, :, None, :]
         flat = np.where(block < 0, -1, step + sequence + block)
-        block = flat.reshape(share.channels, steps, share.tiles * size, share.lanes)
-        index[: share.channels, :, number, : share.tiles * size] = block
+        block = flat.reshape(partition.channels, steps, partition.tiles * size, partition.lanes)
+        index[: partition.channels, :, number, : partition.tiles * size] = block
     return index
 
 
@@ -145,16 +144,17 @@ def norms_index(shards: Shards) -> np.ndarray:
     return np.concatenate([columns[:, first : first + width] for first in firsts])
 
 
-def gates_index(share: Share, gates: int, steps: int, batch: BatchTiles) -> np.ndarray:
+def gates_index(partition: Partition, gates: int, steps: int, batch: BatchTiles) -> np.ndarray:
     """Index of an array (steps, B, gates, H) that lies as [step][batch tile][unit tile][gate][b] in every window."""
-    owned = elements(share)[:, None, :, None, None, :]
-    index = np.full((share.channels, steps, batch.count, share.tiles * gates * batch.size, share.lanes), -1, np.int64)
-    step = np.arange(steps)[None, :, None, None, None, None] * (batch.batch * gates * share.size)
-    gate = np.arange(gates)[None, None, None, :, None, None] * share.size
+    owned = elements(partition)[:, None, :, None, None, :]
+    vectors = partition.tiles * gates
+    index = np.full((partition.channels, steps, batch.count, vectors * batch.size, partition.lanes), -1, np.int64)
+    step = np.arange(steps)[None, :, None, None, None, None] * (batch.batch * gates * partition.size)
+    gate = np.arange(gates)[None, None, None, :, None, None] * partition.size
     for number, tile in enumerate(batch.ranges):
         size = len(tile)
-        sequence = np.array(tile)[None, None, None, None, :, None] * (gates * share.size)
+        sequence = np.array(tile)[None, None, None, None, :, None] * (gates * partition.size)
         flat = np.where(owned < 0, -1, step + sequence + gate + owned)
-        vectors = share.tiles * gates * size
-        index[:, :, number, :vectors] = flat.reshape(share.channels, steps, vectors, share.lanes)
+        flat = flat.reshape(partition.channels, steps, vectors * size, partition.lanes)
+        index[:, :, number, : vectors * size] = flat
     return index

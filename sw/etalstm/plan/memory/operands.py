@@ -9,7 +9,7 @@ import numpy as np
 
 from etalstm.errors import PlanError
 from etalstm.plan.memory.memory_map import Array
-from etalstm.plan.memory.tiling import BatchTiles, Share
+from etalstm.plan.memory.tiling import BatchTiles, Partition
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory
 
@@ -78,12 +78,12 @@ class RowMap:
     Members
     -------
     place : Place    the map of the first tile: a vector for each row of a lane, 0 where the row is not needed
-    share : Share    of the array's elements
+    partition : Partition    of the array's elements
     gates : int      rows of each element
     """
 
     place: Place
-    share: Share
+    partition: Partition
     gates: int
 
 

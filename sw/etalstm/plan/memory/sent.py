@@ -7,7 +7,7 @@ from etalstm.errors import PlanError
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.plan.memory.memory_map import Array, MemoryMap
 from etalstm.plan.memory.operands import DELTAS, Log, Place, RowMap, Sequence
-from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Share, ceil_div
+from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Partition, ceil_div
 from etalstm_hw.contract import (
     MOST_INPUT_SCALES,
     MOST_INPUT_THRESHOLDS,
@@ -41,7 +41,7 @@ class SentOperand:
 
     Members
     -------
-    share : Share           how its elements are divided
+    partition : Partition           how its elements are divided
     values : Sequence       the operand
     first : int             where step 0 lies in it
     sent : Sequence         for each step what has been sent up to then
@@ -53,7 +53,7 @@ class SentOperand:
         weights are loaded.
     """
 
-    share: Share
+    partition: Partition
     values: Sequence
     first: int
     sent: Sequence
@@ -69,7 +69,7 @@ class SentOperand:
 
     def changes(self, step: int, batch_tile: int, tile: int = 0) -> Place:
         """Where the index of a tile's changes lies."""
-        number = (step * self.sent.batch.count + batch_tile) * self.share.tiles + tile
+        number = (step * self.sent.batch.count + batch_tile) * self.partition.tiles + tile
         return Place(self.index, number, (step, batch_tile))
 
     def log(self, step: int, batch_tile: int, tile: int) -> Log:
@@ -77,7 +77,7 @@ class SentOperand:
 
         Two steps take turns: a step's first changes are there before the last ones of the step before are broadcast.
         """
-        worst = stream_vectors(self.sent.batch.size, self.share.lanes)
+        worst = stream_vectors(self.sent.batch.size, self.partition.lanes)
         return Log(DELTAS, self.streams.part(self._in_turn(step, batch_tile, tile) * worst, worst), worst)
 
     def row_map(self, step: int, batch_tile: int, tile: int = 0) -> RowMap | None:
@@ -85,10 +85,10 @@ class SentOperand:
         if self.needed is None:
             return None
         place = Place(self.needed, self._in_turn(step, batch_tile, tile), (step % TURNS, batch_tile))
-        return RowMap(place, self.share, gates=1)
+        return RowMap(place, self.partition, gates=1)
 
     def _in_turn(self, step: int, batch_tile: int, tile: int) -> int:
-        return (step % TURNS * self.sent.batch.count + batch_tile) * self.share.tiles + tile
+        return (step % TURNS * self.sent.batch.count + batch_tile) * self.partition.tiles + tile
 
 
 def stream_vectors(vectors: int, lanes: int) -> int:

@@ -26,11 +26,11 @@ def ceil_div(a: int, b: int) -> int:
 
 
 @dataclass(frozen=True)
-class Share:
+class Partition:
     """How one dimension (inputs or units) is divided among channels and lanes.
 
-    Channel n owns the contiguous range n·share to (n+1)·share - 1, lane l of its tile j the element n·share + j·lanes +
-    l; what lies beyond the size or the share is padding, and zero.
+    Channel n has elements n·`per_channel` to (n + 1)·`per_channel` - 1. Lane l has, in tile j, number j·lanes + l of
+    these. Lanes without an element are padding, which is zero.
 
     `size`: elements in all.
     """
@@ -40,23 +40,23 @@ class Share:
     lanes: int
 
     @property
-    def share(self) -> int:
+    def per_channel(self) -> int:
         """Elements of each channel, padding of the last channels included."""
         return ceil_div(self.size, self.channels)
 
     @property
     def tiles(self) -> int:
-        """Vectors that hold a channel's share."""
-        return ceil_div(self.share, self.lanes)
+        """Vectors that hold a channel's elements."""
+        return ceil_div(self.per_channel, self.lanes)
 
     @property
     def padded(self) -> int:
         """Elements of all channels, those beyond ``size`` included."""
-        return self.share * self.channels
+        return self.per_channel * self.channels
 
     def lanes_of(self, tile: int) -> int:
         """Lanes of a tile that hold elements."""
-        return min(self.lanes, self.share - tile * self.lanes)
+        return min(self.lanes, self.per_channel - tile * self.lanes)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class LayerTiling:
     Members
     -------
     gates : int                     rows of each unit in the layer's matrix
-    inputs, units : Share           columns of the layer's matrix are the inputs' tiles, then the units' tiles
+    inputs, units : Partition           columns of the layer's matrix are the inputs' tiles, then the units' tiles
     unit_groups : list of Span      unit tiles whose gates are summed together in the forward pass
     column_groups : list of Span
         Column tiles that are summed together in the backward pass and in the weights' gradient.
@@ -152,8 +152,8 @@ class LayerTiling:
     """
 
     gates: int
-    inputs: Share
-    units: Share
+    inputs: Partition
+    units: Partition
     unit_groups: list[Span]
     column_groups: list[Span]
     row_lanes: int
@@ -207,7 +207,7 @@ def tile_batch(config: Config, gates: int, vectors: int, hidden_size: int, batch
 
     Raises ``PlanError`` if not even one sequence fits.
     """
-    units = Share(hidden_size, config.channels, config.lanes)
+    units = Partition(hidden_size, config.channels, config.lanes)
     reserved = slices * gates * units.tiles
     most = {
         "scratch_depth": (config.scratch_depth - reserved - NEEDED_ARRAYS) // (vectors + MASK_ARRAYS),
@@ -243,7 +243,7 @@ def gradient_arrays(slices: int) -> int:
     return max(1, most_totals(slices) - 1)
 
 
-def _row_lanes(config: Config, units: Share, gates: int, widest: int, slices: int) -> int:
+def _row_lanes(config: Config, units: Partition, gates: int, widest: int, slices: int) -> int:
     """Choose how many lanes' rows of a δ block are summed together in dW.
 
     The xh of all steps is loaded once for each such range of rows. So they are as many as half of the queue and the
@@ -252,7 +252,7 @@ def _row_lanes(config: Config, units: Share, gates: int, widest: int, slices: in
     """
     totals, free = gradient_arrays(slices), config.scratch_depth - widest
     results = min(config.queue_depth // 2, free // totals if totals > 1 else 2 * free // 3)
-    lanes = min(units.lanes, units.share)
+    lanes = min(units.lanes, units.per_channel)
     most = max(1, min(lanes, results // (gates * widest)))
     return ceil_div(lanes, ceil_div(lanes, most))
 
@@ -266,8 +266,8 @@ def tile_layer(
     A unit has `gates` rows in the matrix, `stage_gates` in those of all products of the stage, and needs so many
     scratch `vectors` for each sequence. With `narrow` a vector of weights holds two tiles.
     """
-    inputs = Share(input_size, config.channels, config.lanes)
-    units = Share(hidden_size, config.channels, config.lanes)
+    inputs = Partition(input_size, config.channels, config.lanes)
+    units = Partition(hidden_size, config.channels, config.lanes)
     size = batch.size
     reserved = batch.slices * stage_gates * units.tiles + MASK_ARRAYS * size
     tiles = 2 if narrow else 1  # of a vector of weights
@@ -286,17 +286,14 @@ def tile_layer(
     column_groups = _column_groups(config, inputs, units, gates, max(1, most_columns), narrow)
     widest = max(group.count for group in column_groups)
     return LayerTiling(
-        gates=gates,
-        inputs=inputs,
-        units=units,
-        unit_groups=spans(units.tiles, max(1, most_units)),
-        column_groups=column_groups,
-        row_lanes=_row_lanes(config, units, gates, widest, batch.slices),
-        narrow=narrow,
-    )
+        gates=gates, inputs=inputs, units=units, unit_groups=spans(units.tiles, max(1, most_units)), narrow=narrow,
+        column_groups=column_groups, row_lanes=_row_lanes(config, units, gates, widest, batch.slices),
+    )  # fmt: skip
 
 
-def _column_groups(config: Config, inputs: Share, units: Share, gates: int, most: int, narrow: bool) -> list[Span]:
+def _column_groups(
+    config: Config, inputs: Partition, units: Partition, gates: int, most: int, narrow: bool
+) -> list[Span]:
     """Cut the columns into groups of at most `most` tiles.
 
     Where weights are loaded again for each use, inputs and units have groups of their own: several steps then share the

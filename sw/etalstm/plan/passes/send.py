@@ -149,7 +149,7 @@ class InputSender:
         self._emitter, self._network = emitter, network
         self._sender = Sender(emitter, network, layer, operand, vectors, maps)
         self._value, self._mask = value, mask
-        batch, tiles = network.batch, spans(operand.share.tiles, most)
+        batch, tiles = network.batch, spans(operand.partition.tiles, most)
         self._parts = [Tiles(tile, span, batch.size_of(tile)) for tile in range(batch.count) for span in tiles]
 
     def kind(self, step: int) -> tuple[bool, bool]:

@@ -21,7 +21,7 @@ from etalstm.plan.memory.arrays import LayerArrays, TokenArrays
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Operand, Place, RowMap
 from etalstm.plan.memory.sent import SentOperand
-from etalstm.plan.memory.tiling import SPARSE_CHANGES, LayerTiling, Share, Span
+from etalstm.plan.memory.tiling import SPARSE_CHANGES, LayerTiling, Partition, Span
 from etalstm.plan.passes.weights import Matrix, WeightStore
 from etalstm.plan.program.emit import Emitter
 from etalstm.plan.program.fold import loop_through
@@ -66,7 +66,7 @@ class Terms:
     Members
     -------
     place : Place              the array, or with `compressed` the index of its first tile's stream
-    share : Share              how its elements are divided
+    partition : Partition              how its elements are divided
     matrix : Matrix            its weights
     row : int                  row of the matrix's array that belongs to the first element
     narrow : bool              a vector of the weights holds two tiles
@@ -75,7 +75,7 @@ class Terms:
     """
 
     place: Place
-    share: Share
+    partition: Partition
     matrix: Matrix
     row: int
     compressed: bool = False
@@ -87,12 +87,12 @@ class Terms:
 
 def add_terms(emitter: Emitter, weights: WeightStore, sums: Sums, terms: Terms, bias: Operand | None) -> None:
     """Append the products of a broadcast array, added to sums; without `bias` these begin with their first term."""
-    for run in (runs := weights.runs(terms.matrix, terms.share, 1, sums.number)):
+    for run in (runs := weights.runs(terms.matrix, terms.partition, 1, sums.number)):
         bring = partial(weights.bring, terms.matrix, sums.number, run, terms.row, terms.needed)
         # A LOAD_ROWS holds back what follows it until its map is stored. So the CAST comes before it.
         brought = None if terms.needed else bring()
         emitter.cast(
-            terms.place, terms.share, Traffic.ACTIVATIONS, compressed=terms.compressed, first_block=run.first_block,
+            terms.place, terms.partition, Traffic.ACTIVATIONS, compressed=terms.compressed, first_block=run.first_block,
             blocks=run.blocks, gates=1, batch=sums.size, tiles=sums.row_tiles, start=terms.start and run is runs[0],
             finish=terms.finish and run is runs[-1], narrow=terms.narrow,
         )  # fmt: skip
@@ -138,7 +138,7 @@ class TokenSums:
                 number=number, group=group, size=size, gates=tiling.gates, queue=queue, in_second_half=half == 1
             )
             terms = Terms(
-                place=tokens.x.part(0, tile), share=tiling.inputs, matrix=self._rows, row=0, narrow=tiling.narrow,
+                place=tokens.x.part(0, tile), partition=tiling.inputs, matrix=self._rows, row=0, narrow=tiling.narrow,
                 start=True, finish=True,
             )  # fmt: skip
             add_terms(self._emitter, weights, sums, terms, self._bias(sums))
@@ -148,7 +148,7 @@ class TokenSums:
     def terms(self, step: int, batch_tile: int) -> Terms:
         """Give what the tokens of a step add to the gates' sums, which they begin."""
         place = self._tokens.chosen.part(step, batch_tile)
-        return Terms(place=place, share=self._tokens.columns, matrix=self.matrix, row=0, start=True, finish=False)
+        return Terms(place=place, partition=self._tokens.columns, matrix=self.matrix, row=0, start=True, finish=False)
 
 
 class ProductSums:
@@ -212,8 +212,8 @@ class ProductSums:
         self._sum(step, batch_tile, sums, place, sent, layer.tiling.units, row=row, start=starts, finish=True)
 
     def _sum(
-        self, step: int, batch_tile: int, sums: Sums, place: Place, sent: SentOperand | None, share: Share, row: int,
-        start: bool, finish: bool,
+        self, step: int, batch_tile: int, sums: Sums, place: Place, sent: SentOperand | None, partition: Partition,
+        row: int, start: bool, finish: bool,
     ) -> None:  # fmt: skip
         """Add the terms of one broadcast array, or of its changes, to sums; `start` begins, `finish` ends them.
 
@@ -224,7 +224,7 @@ class ProductSums:
         place = changed.changes(step, batch_tile) if changed else place
         needed = changed.row_map(step, batch_tile) if changed and self.has_maps else None
         terms = Terms(
-            place=place, share=share, matrix=self._rows, row=row, compressed=changed is not None,
+            place=place, partition=partition, matrix=self._rows, row=row, compressed=changed is not None,
             narrow=self._layer.tiling.narrow, start=start, finish=finish, needed=needed,
         )  # fmt: skip
         add_terms(self._emitter, self._weights, sums, terms, bias)

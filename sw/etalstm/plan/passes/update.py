@@ -76,8 +76,8 @@ class Refresh:
         """Go through all rows, as many units at a time as there is room for."""
         units, row = self._layer.tiling.units, 0
         for owner in range(units.channels):
-            for first in range(0, units.share, self._most_units):
-                count = min(self._most_units, units.share - first)
+            for first in range(0, units.per_channel, self._most_units):
+                count = min(self._most_units, units.per_channel - first)
                 rows = range(row, row + self._gates * count)
                 yield Square(owner, first, count, rows)
                 row = rows.stop
@@ -119,18 +119,19 @@ class Refresh:
                 break
             base += tiling.depth * of_unit * group.count
         stride = of_unit * group.count  # vectors from one column to the next
+        to_column = stride * config.vector_beats
         for position in range(columns.count):
             column = columns.first_tile + position
             of_units = column >= tiling.inputs.tiles
-            share = tiling.units if of_units else tiling.inputs
+            partition = tiling.units if of_units else tiling.inputs
             before, padded = (tiling.inputs.tiles, tiling.inputs.padded) if of_units else (0, 0)
-            start = (column - before) * share.lanes + padded
+            start = (column - before) * partition.lanes + padded
             vector = base + start * stride + of_unit * (tile - group.first)
             self._emitter.transpose(
                 weights.at(position, outer=columns.count, inner=of_unit * columns.count),
                 Place(self._layer.rows, vector), gates=of_unit, target=square.owner, beat=lane // config.beat_words,
                 rows=square.units, lanes=tiling.lanes_of_column(column), outer_beats=config.vector_beats,
-                lane_beats=stride * config.vector_beats, channel_beats=share.share * stride * config.vector_beats,
+                lane_beats=to_column, channel_beats=partition.per_channel * to_column,
             )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from etalstm.errors import PlanError
 from etalstm.plan.memory.memory_map import Array
 from etalstm.plan.memory.operands import Operand, Parameter, Place, RowMap, Scratch
-from etalstm.plan.memory.tiling import NEEDED_ARRAYS, Share, Span, ceil_div
+from etalstm.plan.memory.tiling import NEEDED_ARRAYS, Partition, Span, ceil_div
 from etalstm.plan.passes.vectors import ONE, ZERO
 from etalstm.plan.program.emit import MOST_COUNTED, Emitter
 from etalstm_hw.config import Config
@@ -34,15 +34,15 @@ class Run:
 
 
 @cache
-def runs(share: Share, elements_per_unit: int, most_rows: int) -> list[Run]:
-    """Cut all blocks of a share into runs of at most `most_rows` rows of weights.
+def runs(partition: Partition, elements_per_unit: int, most_rows: int) -> list[Run]:
+    """Cut all blocks of a partition into runs of at most `most_rows` rows of weights.
 
     Raises ``PlanError`` if one block alone has more.
     """
     result, first_block, first_row, row = [], 0, 0, 0
-    total = share.channels * share.tiles
+    total = partition.channels * partition.tiles
     for block in range(total):
-        rows = share.lanes_of(block % share.tiles) * elements_per_unit
+        rows = partition.lanes_of(block % partition.tiles) * elements_per_unit
         if rows > most_rows:
             raise PlanError(f"a block's {rows} rows of weights do not fit half of the weight memory ({most_rows} rows)")
         if row + rows - first_row > most_rows:
@@ -132,10 +132,10 @@ class WeightStore:
         self._loaded: set[tuple[Matrix, int, int]] = set()
         self._turn = 0
 
-    def runs(self, matrix: Matrix, share: Share, elements_per_unit: int, group: int) -> list[Run]:
+    def runs(self, matrix: Matrix, partition: Partition, elements_per_unit: int, group: int) -> list[Run]:
         """Runs of a broadcast array whose weights are brought together."""
         most = len(matrix.rows) if matrix in self._firsts else self._half // matrix.groups[group]
-        return runs(share, elements_per_unit, min(most, MOST_COUNTED))
+        return runs(partition, elements_per_unit, min(most, MOST_COUNTED))
 
     def bring(
         self, matrix: Matrix, group: int, run: Run, row_offset: int = 0, needed: RowMap | None = None,
@@ -169,7 +169,7 @@ class WeightStore:
         if needed is not None:
             whole = blocks = 0
             while whole * of_row * self._vector_beats < whole_beats and blocks < run.blocks:
-                whole += needed.gates * needed.share.lanes_of((run.first_block + blocks) % needed.share.tiles)
+                whole += needed.gates * needed.partition.lanes_of((run.first_block + blocks) % needed.partition.tiles)
                 blocks += 1
 
         if whole:

@@ -7,7 +7,7 @@ from typing import Any
 from etalstm.errors import PlanError
 from etalstm.plan.memory.memory_map import Array
 from etalstm.plan.memory.operands import Log, Operand, Parameter, Part, Place, RowMap
-from etalstm.plan.memory.tiling import Share
+from etalstm.plan.memory.tiling import Partition
 from etalstm.plan.program.program import Program
 from etalstm.plan.program.tracker import VectorSet
 from etalstm_hw.config import Config
@@ -58,12 +58,12 @@ class Emitter:
         self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int, *, first_block: int, needed: RowMap
     ) -> None:
         """Copy those of `outer` rows, the first of which are of block `first_block`, that are needed."""
-        channel, tile = divmod(first_block, needed.share.tiles)
+        channel, tile = divmod(first_block, needed.partition.tiles)
         self._transfer(
             Opcode.LOAD_ROWS, to, source, kind, outer, inner,
             also_reads=needed.place.resource, map=self._beat(needed.place),
-            channel=channel, tile=tile, tiles_per_channel=needed.share.tiles,
-            lanes=needed.share.lanes_of(0), last_lanes=needed.share.lanes_of(needed.share.tiles - 1),
+            channel=channel, tile=tile, tiles_per_channel=needed.partition.tiles,
+            lanes=needed.partition.lanes_of(0), last_lanes=needed.partition.lanes_of(needed.partition.tiles - 1),
             single=needed.gates == 1,
         )  # fmt: skip
 
@@ -128,9 +128,9 @@ class Emitter:
         )  # fmt: skip
 
     def cast(
-        self, place: Place, share: Share, kind: Traffic, *, compressed: bool = False, first_block: int, blocks: int,
-        gates: int, batch: int, tiles: int, start: bool, finish: bool, first_sum: int = 0, rows: range | None = None,
-        narrow: bool = False,
+        self, place: Place, partition: Partition, kind: Traffic, *, compressed: bool = False, first_block: int,
+        blocks: int, gates: int, batch: int, tiles: int, start: bool, finish: bool, first_sum: int = 0,
+        rows: range | None = None, narrow: bool = False,
     ) -> None:  # fmt: skip
         """Broadcast blocks of an array: by rows, or with `rows` (a range of lanes of one block) by batch.
 
@@ -138,13 +138,13 @@ class Emitter:
         to its `finish` may each have sums of their own, `first_sum` is the number of a CAST's first one. With `narrow`
         a vector of the weights holds two tiles.
         """
-        channel, tile = divmod(first_block, share.tiles)
-        lanes: dict[str, Any] = {"lanes": share.lanes_of(0), "last_lanes": share.lanes_of(share.tiles - 1)}
+        channel, tile = divmod(first_block, partition.tiles)
+        lanes: dict[str, Any] = {"lanes": partition.lanes_of(0), "last_lanes": partition.lanes_of(partition.tiles - 1)}
         if rows is not None:
             lanes = {"lane": rows.start, "lanes": len(rows), "last_lanes": len(rows), "batch_outer": 1}
         self._program.emit(
             Opcode.CAST, reads=[place.resource], address=self._beat(place), kind=kind, compressed=compressed,
-            channel=channel, tile=tile, tiles_per_channel=share.tiles, blocks=blocks, gates=gates, batch=batch,
+            channel=channel, tile=tile, tiles_per_channel=partition.tiles, blocks=blocks, gates=gates, batch=batch,
             tiles=tiles, first_sum=first_sum, start=start, finish=finish, narrow=narrow, **lanes,
         )  # fmt: skip
 
