@@ -55,10 +55,10 @@ def sequences_of(plan, tile):
 def stored_map(device, operand, step, tile, group):
     """The bits of an operand's map in memory, those of a group of channels, element by element."""
     accelerator, partition = device.accelerator, operand.partition
-    place, bits = operand.row_map(step, tile).place, np.zeros(partition.padded, bool)
+    location, bits = operand.row_map(step, tile).location, np.zeros(partition.padded, bool)
     for element in range(partition.padded):
         channel, rest = divmod(element, partition.per_channel)
-        vector = place.array.first + place.vector + rest // partition.lanes
+        vector = location.array.first + location.vector + rest // partition.lanes
         window = accelerator._base + (group * partition.channels + channel) * accelerator._stride
         word = accelerator.transport.read_memory(window + 4 * (vector * partition.lanes + rest % partition.lanes), 4)
         bits[element] = word.view(np.float32)[0] != 0

@@ -87,9 +87,9 @@ def deltas_of(plan, program):
     """Where the CASTs of Wᵀδ and dW read δ."""
     layer, beats = plan.map.layers[0], plan.config.vector_beats
     places = {
-        (place.array.first + place.vector) * beats: place
+        (location.array.first + location.vector) * beats: location
         for step, tile in product(range(60), range(plan.map.batch.count))
-        for place in [layer.delta_at(step, tile)]
+        for location in [layer.delta_at(step, tile)]
     }
     casts = [step for step in walk(program.words) if step.opcode == Opcode.CAST]
     return [places[cast.address] for cast in casts if cast.address in places]

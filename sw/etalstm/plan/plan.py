@@ -85,8 +85,8 @@ class Plan:
         """All programs by name. They are made when they are first asked for.
 
         A pass for each segment, and ``update``. Where the batch has parts, also: ``keep 0`` puts the gradients aside,
-        ``add 0`` adds those that were put aside to the present ones, ``restore 0`` brings them back. Each number is a
-        place of its own.
+        ``add 0`` adds those that were put aside to the present ones, ``restore 0`` brings them back. Each number has
+        arrays of its own.
 
         Raises ``PlanError`` if a layer does not fit the lane memories, or the programs do not fit the memory.
         """

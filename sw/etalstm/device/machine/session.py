@@ -22,7 +22,7 @@ from etalstm.network.shape import LayerGradients, LayerParameters, canonical_row
 from etalstm.network.shared_tokens import SharedTokens
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.memory_map import Array, Placement
-from etalstm.plan.memory.operands import LOCAL_GRADIENTS, Place
+from etalstm.plan.memory.operands import LOCAL_GRADIENTS, Location
 from etalstm.plan.memory.sent import same_programs, threshold_parameters
 from etalstm.plan.memory.stored import REGIONS
 from etalstm.plan.passes.weights import needed_scale
@@ -407,7 +407,7 @@ class HardwareSession(Session):
         self._room.grow(number, given, written)
         self._adopt(self._planned(self.shape))
 
-    def _end_of(self, index: Place) -> int:
+    def _end_of(self, index: Location) -> int:
         """Give the largest beat, over channels, at which the stream of an index ends."""
         words = self.windows.read_words(index.array.part(index.vector, 1)).view(np.uint32)[:, 0]
         start, beats = (words[:, contract.STREAM_INDEX.index(name)] for name in ("start", "beats"))

@@ -53,7 +53,7 @@ def share_of_product(lanes: Config, stage: Stage) -> Config:
 def scratch_vectors(stage: Stage, sends: bool) -> int:
     """Count the scratch vectors that a stage needs for each unit and sequence.
 
-    One that `sends` changes needs its sums beside the gates. They have the place of the local gradients, if not less.
+    One that `sends` changes needs its sums beside the gates. They reuse the vectors of the local gradients.
     """
     if not sends:
         return stage.vectors
@@ -82,7 +82,7 @@ class LayerAllocation:
     ----------
     number : int             of the layer
     execution : Execution    of the network
-    partials : int           places for gradients that are put aside
+    partials : int           arrays for gradients that are put aside
     tokens : int             distinct tokens of a group's part whose sums are shared; 0: x are no tokens
     """
 

@@ -9,7 +9,7 @@ from etalstm.network.delta_inputs import LayerInputs
 from etalstm.network.storage import LayerStorage
 from etalstm.plan.memory import layout
 from etalstm.plan.memory.memory_map import Array, MemoryMap
-from etalstm.plan.memory.operands import Place, RowMap, Sequence
+from etalstm.plan.memory.operands import Location, RowMap, Sequence
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.shards import Exchange, Shards
 from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Partition, Span, ceil_div
@@ -58,9 +58,9 @@ def allocate_tokens(
     batch : BatchTiles      of a group's part
     """
     columns = Partition(tokens, min(config.channels, ceil_div(tokens, config.lanes)), config.lanes)
-    places = BatchTiles(columns.padded, tokens_at_once(config, tiling))
-    index = partial(layout.sequence_index, tiling.inputs, 1, places)
-    vectors = places.vectors * tiling.inputs.tiles
+    at_once = BatchTiles(columns.padded, tokens_at_once(config, tiling))
+    index = partial(layout.sequence_index, tiling.inputs, 1, at_once)
+    vectors = at_once.vectors * tiling.inputs.tiles
     x = into.add_of_groups("token_x", "activations", vectors, index, (columns.padded, tiling.inputs.size))
     index = partial(layout.sequence_index, columns, steps, batch, config.channels)
     vectors, shape = steps * batch.vectors * columns.tiles, (steps, batch.batch, tokens)
@@ -68,7 +68,7 @@ def allocate_tokens(
     rows = tiling.gates * tiling.units.tiles
     return TokenArrays(
         columns=columns,
-        x=Sequence(x, tiling.inputs.tiles, places),
+        x=Sequence(x, tiling.inputs.tiles, at_once),
         chosen=Sequence(chosen, columns.tiles, batch),
         sums=into.add_raw("token_sums", "activations", columns.padded * rows),
     )
@@ -236,39 +236,39 @@ class LayerArrays(ParameterArrays):
         gates = len(self.stage.kept_gates) if self.has_stage else 0
         return gates * self.tiling.units.tiles * self.batch.size * self.batch.count
 
-    def dw_at(self, number: int) -> Place:
+    def dw_at(self, number: int) -> Location:
         """Where a backward pass leaves dW of a column group, of a group's part of the batch."""
-        return Place(self.exchange.sums(number), 0) if self.exchange else self.gradient_at(number)
+        return Location(self.exchange.sums(number), 0) if self.exchange else self.gradient_at(number)
 
-    def gradient_at(self, number: int) -> Place:
+    def gradient_at(self, number: int) -> Location:
         """Where a group's rows of a column group of the whole batch's dW begin."""
-        return Place(self.gradient, self.shards.columns[number].first_in_shard)
+        return Location(self.gradient, self.shards.columns[number].first_in_shard)
 
     @property
     def db(self) -> Array:
         """Where a backward pass leaves db of a group's part of the batch."""
         return self.group_bias or self.bias_gradient
 
-    def index_of(self, step: int, batch_tile: int, group: Span, kind: int) -> Place:
+    def index_of(self, step: int, batch_tile: int, group: Span, kind: int) -> Location:
         """Where the index of a stream lies."""
         if self.index is None:
             raise ValueError(f"a stage of layer {self.number} keeps no streams")
         groups = self.tiling.unit_groups
         number = (step * self.batch.count + batch_tile) * len(groups) + groups.index(group)
-        return Place(self.index, number * len(self.stage.kept) + kind, (number, kind))
+        return Location(self.index, number * len(self.stage.kept) + kind, (number, kind))
 
-    def delta_at(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+    def delta_at(self, step: int, batch_tile: int, tile: int = 0) -> Location:
         """Where a tile's δ lies, or with compressed storage the index of its stream."""
         if self.delta:
             return self.delta.part(step, batch_tile, self.tiling.gates * tile)
         assert self.delta_index, "a layer stores its δ dense or as streams"
         number = (step * self.batch.count + batch_tile) * self.tiling.units.tiles + tile
-        return Place(self.delta_index, number, (step, batch_tile))
+        return Location(self.delta_index, number, (step, batch_tile))
 
     @property
     def row_map(self) -> RowMap | None:
         """Where the map of the rows lies that the present δ needs, if there is one."""
-        return RowMap(Place(self.needed, 0), self.tiling.units, self.tiling.gates) if self.needed else None
+        return RowMap(Location(self.needed, 0), self.tiling.units, self.tiling.gates) if self.needed else None
 
 
 @dataclass(frozen=True)

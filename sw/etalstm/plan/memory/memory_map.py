@@ -22,7 +22,7 @@ def whole_pages(count: int) -> int:
 
 @dataclass(frozen=True)
 class Array:
-    """A named run of vectors at the same place of every channel's window.
+    """A named run of vectors at the same address of every channel's window.
 
     Members
     -------

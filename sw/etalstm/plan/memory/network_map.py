@@ -13,7 +13,7 @@ from etalstm.plan.memory import layout
 from etalstm.plan.memory.allocation import LayerAllocation, batch_of
 from etalstm.plan.memory.arrays import CellArrays, LayerArrays
 from etalstm.plan.memory.memory_map import MemoryMap
-from etalstm.plan.memory.operands import Log, Place, Sequence
+from etalstm.plan.memory.operands import Location, Log, Sequence
 from etalstm.plan.memory.sent import SendingRoom, threshold_parameters
 from etalstm.plan.memory.shards import allocate_exchange
 from etalstm.plan.memory.stored import Segment, StoredIntermediates, everything
@@ -152,10 +152,10 @@ class NetworkMap:
         """Tell where the streams of a compressed cell's δ go."""
         return self.stored.segment_of(layer, step).deltas[layer]
 
-    def gates(self, layer: LayerArrays, step: int, batch_tile: int, group: Span) -> Place:
+    def gates(self, layer: LayerArrays, step: int, batch_tile: int, group: Span) -> Location:
         """Where the gates of a group of a dense cell lie, [tile][gate][b]."""
         segment, batch = self.stored.segment_of(layer.number, step), self.batch
         before = batch_tile * layer.tiling.units.tiles * batch.size + group.first * batch.size_of(batch_tile)
         earlier = sum(product.gates_vectors for product in layer.earlier)
         vector = segment.gates(layer.number, step) + earlier + len(layer.stage.kept_gates) * before
-        return Place(segment.region, vector, (layer.number, step, batch_tile))
+        return Location(segment.region, vector, (layer.number, step, batch_tile))

@@ -54,16 +54,16 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Vectors of an array in the channels' windows, and the name under which their use is tracked."""
 
     array: Array
     vector: int
     part: tuple[Hashable, ...] = ()
 
-    def at(self, offset: int) -> "Place":
+    def at(self, offset: int) -> "Location":
         """Move by `offset` vectors."""
-        return Place(self.array, self.vector + offset, self.part)
+        return Location(self.array, self.vector + offset, self.part)
 
     @property
     def resource(self) -> Part:
@@ -77,12 +77,12 @@ class RowMap:
 
     Members
     -------
-    place : Place    the map of the first tile: a vector for each row of a lane, 0 where the row is not needed
+    location : Location    the map of the first tile: a vector for each row of a lane, 0 where the row is not needed
     partition : Partition    of the array's elements
     gates : int      rows of each element
     """
 
-    place: Place
+    location: Location
     partition: Partition
     gates: int
 
@@ -151,11 +151,11 @@ class Sequence:
     tiles: int
     batch: BatchTiles
 
-    def part(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+    def part(self, step: int, batch_tile: int, tile: int = 0) -> Location:
         """Vectors from `tile` on; all tiles of a step and batch tile are tracked together."""
         size = self.batch.size_of(batch_tile)
         start = step * self.step_vectors + batch_tile * self.tiles * self.batch.size
-        return Place(self.array, start + tile * size, (step, batch_tile))
+        return Location(self.array, start + tile * size, (step, batch_tile))
 
     @property
     def step_vectors(self) -> int:

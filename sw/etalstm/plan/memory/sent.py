@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from etalstm.errors import PlanError
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.plan.memory.memory_map import Array, MemoryMap
-from etalstm.plan.memory.operands import DELTAS, Log, Place, RowMap, Sequence
+from etalstm.plan.memory.operands import DELTAS, Location, Log, RowMap, Sequence
 from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Partition, ceil_div
 from etalstm_hw.contract import (
     MOST_INPUT_SCALES,
@@ -63,14 +63,14 @@ class SentOperand:
     parameters: ThresholdParameters
     needed: Array | None
 
-    def value(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+    def value(self, step: int, batch_tile: int, tile: int = 0) -> Location:
         """Where the operand of a step lies."""
         return self.values.part(step + self.first, batch_tile, tile)
 
-    def changes(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+    def changes(self, step: int, batch_tile: int, tile: int = 0) -> Location:
         """Where the index of a tile's changes lies."""
         number = (step * self.sent.batch.count + batch_tile) * self.partition.tiles + tile
-        return Place(self.index, number, (step, batch_tile))
+        return Location(self.index, number, (step, batch_tile))
 
     def log(self, step: int, batch_tile: int, tile: int) -> Log:
         """Give the room of one tile's stream.
@@ -84,8 +84,8 @@ class SentOperand:
         """Tell where the map of the rows lies that a step's changes need, if there is one; two steps take turns."""
         if self.needed is None:
             return None
-        place = Place(self.needed, self._in_turn(step, batch_tile, tile), (step % TURNS, batch_tile))
-        return RowMap(place, self.partition, gates=1)
+        location = Location(self.needed, self._in_turn(step, batch_tile, tile), (step % TURNS, batch_tile))
+        return RowMap(location, self.partition, gates=1)
 
     def _in_turn(self, step: int, batch_tile: int, tile: int) -> int:
         return (step % TURNS * self.sent.batch.count + batch_tile) * self.partition.tiles + tile

@@ -193,10 +193,10 @@ class StoredIntermediates:
             vectors = max(gates + math.ceil(worst * self._share(LOCAL_GRADIENTS)) for _, gates, worst in plans)
             self.regions.append(self._memory.add_raw(f"intermediates{number}", "intermediates", vectors))
         result = []
-        for number, (segment, (places, gates, worst)) in enumerate(zip(segments, plans, strict=True)):
+        for number, (segment, (dense, gates, worst)) in enumerate(zip(segments, plans, strict=True)):
             region = self.regions[number % REGIONS]
             log = Log(LOCAL_GRADIENTS, region.part(gates, region.vectors - gates), worst) if worst else None
-            result.append(StoredSegment(segment, region, places, log, {}))
+            result.append(StoredSegment(segment, region, dense, log, {}))
         return self._with_deltas(result) if self.every_delta else self._with_one_delta(result)
 
     def _with_deltas(self, stored: list[StoredSegment]) -> list[StoredSegment]:
@@ -215,39 +215,39 @@ class StoredIntermediates:
         return [segment.with_deltas(logs) for segment in stored]
 
     def _with_one_delta(self, stored: list[StoredSegment]) -> list[StoredSegment]:
-        """Allocate what δ of any layer takes: its pieces one behind the other, all layers at the same place.
+        """Allocate what δ of any layer takes: its pieces one behind the other, all layers at the same address.
 
         No instruction has to wait for this memory. The STORE engine works in order, and stores the last gradients of a
         layer, for which all of its δ has been read, before the first δ of the layer below.
         """
         share, ends = self._share(DELTAS), dict.fromkeys(range(len(self._layers)), 0)
-        places: dict[Piece, tuple[int, int, int]] = {}
+        extents: dict[Piece, tuple[int, int, int]] = {}
         for piece in (piece for segment in stored for piece in segment.pieces):
             worst, first = self._delta_vectors(piece), ends[piece.layer]
             ends[piece.layer] = end = first + math.ceil(share * worst)
             if worst:
-                places[piece] = first, end - first, worst
+                extents[piece] = first, end - first, worst
         most = max(ends.values())
         self.deltas = self._memory.add_raw("delta_log", "deltas", most) if most else None
         logs = {
             piece: Log(DELTAS, self.deltas.part(first, count), worst, piece.layer)
-            for piece, (first, count, worst) in places.items()
+            for piece, (first, count, worst) in extents.items()
             if self.deltas
         }
         return [segment.with_deltas(logs) for segment in stored]
 
     def _contents(self, segment: Segment) -> tuple[dict[int, Gates], int, int]:
-        """Give a segment's dense cells' places, the vectors of all of them, and those of its streams at worst."""
-        places: dict[int, Gates] = {}
+        """Give a segment's gates of dense cells, the vectors of all of them, and those of its streams at worst."""
+        dense: dict[int, Gates] = {}
         gates = worst = 0
         for piece in segment:
             layer = self._layers[piece.layer]
             if layer.storage.compressed:
                 worst += len(piece.steps) * self._stream_vectors(layer)
             else:
-                places[piece.layer] = Gates(piece.steps.start, gates, _gates_vectors(layer))
+                dense[piece.layer] = Gates(piece.steps.start, gates, _gates_vectors(layer))
                 gates += len(piece.steps) * _gates_vectors(layer)
-        return places, gates, worst
+        return dense, gates, worst
 
     def _stream_vectors(self, layer: LayerArrays) -> int:
         """Vectors of a compressed cell's streams, should nothing be dropped."""

@@ -10,7 +10,7 @@ from etalstm.network.cells.cell import Stage
 from etalstm.network.cells.operation import Operation, split_after
 from etalstm.plan.memory.arrays import CellArrays, LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch
+from etalstm.plan.memory.operands import Location, Operand, Parameter, Scratch
 from etalstm.plan.memory.operands import Sequence as Arrays
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.tiling import Span, spans
@@ -132,7 +132,7 @@ class BackwardLayer:
                 self._prepare_first(following)
             for propagation in stage.propagations:
                 propagation.inputs(step, tiles)
-            if stage.collects_in_delta:  # what is prepared has the place in which the inputs' gradients are collected
+            if stage.collects_in_delta:  # what is prepared overwrites the inputs' gradients
                 self._prepare_first(following)
 
     def _late(self, kept: Sequence[int], index: int) -> tuple[list[Emit], list[Emit]]:
@@ -273,25 +273,25 @@ class BackwardStage:
             self._streams.bring(cells.step, cells.batch_tile, cells.group, cells.size, kept)
             return
         if stage.kept_gates:
-            place = self._network.gates(layer, cells.step, cells.batch_tile, cells.group)
+            location = self._network.gates(layer, cells.step, cells.batch_tile, cells.group)
             gates = self._vectors.array(stage.gates[0])
-            self._emitter.load(gates, place, Traffic.INTERMEDIATES, 1, len(stage.gates) * cells.vectors)
+            self._emitter.load(gates, location, Traffic.INTERMEDIATES, 1, len(stage.gates) * cells.vectors)
         for name, step in ((cell.state, cells.step + 1), (cell.state_before, cells.step)):
             if last and name in stage.rebuilt_from:
                 self._load(name, cells, last.c, step, Traffic.INTERMEDIATES)
         self._run(cells, stage.rebuild + stage.local)
 
-    def _load_vectors(self, name: str, cells: Cells, place: Place) -> None:
+    def _load_vectors(self, name: str, cells: Cells, location: Location) -> None:
         values = self._vectors.operand(name, cells.size)
-        self._emitter.load(values, place, Traffic.ACTIVATIONS, cells.group.count, cells.size)
+        self._emitter.load(values, location, Traffic.ACTIVATIONS, cells.group.count, cells.size)
 
     def _load(self, name: str, cells: Cells, sequence: Arrays, step: int, kind: Traffic) -> None:
-        place = sequence.part(step, cells.batch_tile, cells.group.first)
-        self._emitter.load(self._vectors.array(name), place, kind, 1, cells.vectors)
+        location = sequence.part(step, cells.batch_tile, cells.group.first)
+        self._emitter.load(self._vectors.array(name), location, kind, 1, cells.vectors)
 
     def _store(self, name: str, cells: Cells, sequence: Arrays) -> None:
-        place = sequence.part(0, cells.batch_tile, cells.group.first)
-        self._emitter.store(self._vectors.array(name), place, Traffic.ACTIVATIONS, 1, cells.vectors)
+        location = sequence.part(0, cells.batch_tile, cells.group.first)
+        self._emitter.store(self._vectors.array(name), location, Traffic.ACTIVATIONS, 1, cells.vectors)
 
     def _run(self, cells: Cells, operations: tuple[Operation, ...], elsewhere: Elsewhere | None = None) -> None:
         self._vectors.run(operations, cells.group.count, cells.size, elsewhere or {})
@@ -347,14 +347,14 @@ class BackwardStage:
         emitter, vectors = self._emitter, self._layer.tiling.gates * cells.size
         for layer in self._products:
             delta, first, count = self._vectors.array(layer.product.deltas[0]), cells.group.first, cells.group.count
-            places = [layer.delta_at(cells.step, cells.batch_tile, first + n) for n in range(count)]
+            locations = [layer.delta_at(cells.step, cells.batch_tile, first + n) for n in range(count)]
             if not layer.storage.compressed:
-                emitter.store(delta, places[0], Traffic.DELTAS, 1, count * vectors)
+                emitter.store(delta, locations[0], Traffic.DELTAS, 1, count * vectors)
                 continue
             log = self._network.delta_log(layer.number, cells.step)
-            for number, place in enumerate(places):
+            for number, location in enumerate(locations):
                 stream = delta.at(number * vectors)
                 emitter.compress(
-                    stream, place, log, Traffic.DELTAS, contract.PARAMETER_DELTA_THRESHOLD, False, outer=1,
+                    stream, location, log, Traffic.DELTAS, contract.PARAMETER_DELTA_THRESHOLD, False, outer=1,
                     inner=vectors,
                 )  # fmt: skip

@@ -8,7 +8,7 @@ from etalstm.network.cells.cell import count_vectors
 from etalstm.network.cells.operation import Operation, split_after
 from etalstm.plan.memory.arrays import CellArrays, LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch, Sequence
+from etalstm.plan.memory.operands import Location, Operand, Parameter, Scratch, Sequence
 from etalstm.plan.memory.sent import SENDING_ARRAYS, SentOperand
 from etalstm.plan.passes.send import InputSender, Sender, Tiles
 from etalstm.plan.passes.sums import ProductSums, Sums
@@ -48,7 +48,7 @@ class ForwardStage:
 
     `products` are the arrays of the stage's products; the last has the stage's own.
 
-    Where a sequence has ended, its state keeps its value: the next step reads it from the same place. Its output is 0,
+    Where a sequence has ended, its state keeps its value: the next step reads it again. Its output is 0,
     so that it costs no product in the next step, stage or layer.
     """
 
@@ -155,19 +155,19 @@ class ForwardStage:
             before = last.c.part(last.c_at(job.step), job.batch_tile, job.group.first)
             emitter.load(self._vectors.array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
         if not self._refreshes(job.step):
-            emitter.load(self._sums, self._sums_place(job), Traffic.INTERMEDIATES, 1, job.vectors)
+            emitter.load(self._sums, self._sums_location(job), Traffic.INTERMEDIATES, 1, job.vectors)
 
     def _bring_mask(self, job: Job) -> None:
         if self._network.mask:
-            place = self._network.mask.part(job.step, job.batch_tile)
-            self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, job.size)
+            location = self._network.mask.part(job.step, job.batch_tile)
+            self._emitter.load(self._mask, location, Traffic.ACTIVATIONS, 1, job.size)
 
     def cells(self, job: Job) -> None:
         """Activate the gates, update the state and keep what the backward pass needs."""
         emitter, last, cell, array = self._emitter, self._last, self._cell, self._vectors.array
         vectors, part_of = job.group.count * job.size, Tiles(job.batch_tile, job.group, job.size)
 
-        def part(sequence: Sequence, step: int) -> Place:
+        def part(sequence: Sequence, step: int) -> Location:
             return sequence.part(step, job.batch_tile, job.group.first)
 
         if not self._has_maps:
@@ -204,10 +204,10 @@ class ForwardStage:
             self._emitter.vector(VectorOp.ADD, before, sums, before, outer=rows, inner=size)
             sums, operands = before, [self._sums.at(gate * size, outer=gates * size) for gate in range(gates)]
         if self._goes_on(job):
-            self._emitter.store(sums, self._sums_place(job), Traffic.INTERMEDIATES, rows, size)
+            self._emitter.store(sums, self._sums_location(job), Traffic.INTERMEDIATES, rows, size)
         return dict(zip(self._stage.sums, operands, strict=True))
 
-    def _sums_place(self, job: Job) -> Place:
+    def _sums_location(self, job: Job) -> Location:
         """Where the sums of a job's gates lie from step to step."""
         assert self._layer.sums, "a layer that sends changes has room for its sums"
         return self._layer.sums.part(0, job.batch_tile, job.gates * job.group.first)
@@ -230,9 +230,9 @@ class ForwardStage:
         if not stage.kept:
             return
         if not self._layer.storage.compressed:
-            place = self._network.gates(self._layer, job.step, job.batch_tile, job.group)
+            location = self._network.gates(self._layer, job.step, job.batch_tile, job.group)
             gates = self._vectors.array(stage.gates[0])
-            self._emitter.store(gates, place, Traffic.INTERMEDIATES, 1, len(stage.gates) * count * size)
+            self._emitter.store(gates, location, Traffic.INTERMEDIATES, 1, len(stage.gates) * count * size)
             return
         self._run(job, stage.local)
         kept = tuple(stage.kept.values())

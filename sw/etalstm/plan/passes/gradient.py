@@ -6,7 +6,7 @@ from functools import partial
 from etalstm.network.slices import additions, tree_total
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Place, Scratch, Sequence
+from etalstm.plan.memory.operands import Location, Operand, Scratch, Sequence
 from etalstm.plan.memory.tiling import Span, gradient_arrays
 from etalstm.plan.passes.vectors import MINUS_ZERO, NO_STEPS, ZERO, Steps
 from etalstm.plan.program.emit import Emitter
@@ -76,7 +76,7 @@ class GradientLayer:
                     self._keep(group, self._gates * len(rows), sums.at(row * group.count))
                     row += self._gates * len(rows)
             if self._is_total:
-                norms = Place(self._layer.norms, group.first)
+                norms = Location(self._layer.norms, group.first)
                 self._emitter.store(self._norms, norms, Traffic.WEIGHTS, 1, group.count)
             yield number
 
@@ -87,10 +87,10 @@ class GradientLayer:
         if self._network.steps > MOST_RESIDENT or vectors * len(self._kept) * batch.count > self._weight_depth:
             return None
         parts = [(step, tile) for step in self._kept for tile in range(batch.count)]
-        places = {part: Operand(Memory.WEIGHTS, n * vectors) for n, part in enumerate(parts)}
-        for part, to in places.items():
+        operands = {part: Operand(Memory.WEIGHTS, n * vectors) for n, part in enumerate(parts)}
+        for part, to in operands.items():
             self._load(group, part, to)
-        return places
+        return operands
 
     def _bring(self, group: Span, part: Part) -> Operand:
         to = Operand(Memory.WEIGHTS, self._weight_depth // 2 * (self._fill % 2))
@@ -110,8 +110,8 @@ class GradientLayer:
         ]
         for first, end, sequence, offset, column in sources:
             if sequence and end > first:
-                lane, place = to.at(first, outer=1, inner=group.count), sequence.part(step + offset, tile, column)
-                self._emitter.load(lane, place, Traffic.ACTIVATIONS, end - first, size)
+                lane, location = to.at(first, outer=1, inner=group.count), sequence.part(step + offset, tile, column)
+                self._emitter.load(lane, location, Traffic.ACTIVATIONS, end - first, size)
 
     def _sum_slices(self, group: Span, block: int, rows: range, brought: dict[Part, Operand] | None) -> None:
         """Leave the gradients of a range of rows in the first of the totals: the tree of all slices' sums."""
@@ -171,9 +171,9 @@ class GradientLayer:
         sums = self._gates * len(rows) * group.count
         self._emitter.mac(weights, size * group.count, queue, sums, group.count, backward=True)
 
-    def _keep(self, group: Span, rows: int, place: Place) -> None:
+    def _keep(self, group: Span, rows: int, location: Location) -> None:
         """Store the gradients of some rows and add their squares to the norms of their columns."""
-        self._emitter.store(self._totals[0].at(0, outer=group.count), place, Traffic.WEIGHTS, rows, group.count)
+        self._emitter.store(self._totals[0].at(0, outer=group.count), location, Traffic.WEIGHTS, rows, group.count)
         if not self._is_total:
             return
         most = self._most_squares // group.count
@@ -214,7 +214,7 @@ class BiasGradients:
             self._emitter.store(self._of_slices[0], self._sums, Traffic.WEIGHTS, 1, vectors)
             return
         total = tree_total(self._of_slices, len(self._of_slices), self._total)
-        self._emitter.store(total, Place(self._layer.db, 0), Traffic.WEIGHTS, 1, self._size)
+        self._emitter.store(total, Location(self._layer.db, 0), Traffic.WEIGHTS, 1, self._size)
 
     def add(self, delta: Operand, batch_tile: int, group: Span, size: int) -> None:
         """Add δ of a group of units and the sequences of a batch tile, [tile][gate][b]."""
@@ -227,6 +227,6 @@ class BiasGradients:
         return left
 
     @property
-    def _sums(self) -> Place:
+    def _sums(self) -> Location:
         """Where db lies between segments."""
-        return Place(self._layer.bias_sums or self._layer.db, 0)
+        return Location(self._layer.bias_sums or self._layer.db, 0)

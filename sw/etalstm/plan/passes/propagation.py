@@ -43,9 +43,9 @@ class Masking:
     mask : Operand              0 for each sequence that has ended
     merged : Operand            a tile of dh
     passed : tuple of Operand
-        Tiles of dh as they reached the step. They are loaded before their sums are there. With several places, such a
-        load waits for no other tile's sums, and the weights behind it in the load queue do not either. δ has no use for
-        these vectors until all of dh is there.
+        Tiles of dh as they reached the step, loaded before their sums are there. There are several, so that such a load
+        waits for no other tile's sums; it would hold up the weights behind it in the load queue. δ has no use for these
+        vectors until all of dh is there.
     """
 
     masks: Sequence
@@ -274,19 +274,19 @@ class Propagation:
                 passed = masking.passed[(number * tiles.count + tile) % len(masking.passed)]
                 self._merge(masking, batch_tile, tiles.first + tile, sums.at(tile), size, passed)
         else:
-            place = layer.operand_gradient.part(0, batch_tile, tiles.first)
-            self._emitter.store(sums, place, Traffic.ACTIVATIONS, tiles.count, size)
+            location = layer.operand_gradient.part(0, batch_tile, tiles.first)
+            self._emitter.store(sums, location, Traffic.ACTIVATIONS, tiles.count, size)
 
     def _keep_dx(self, dx: Sequence, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int) -> None:
         emitter = self._emitter
         if not self._of_x:
-            place = dx.part(step, batch_tile, tiles.first)
-            emitter.store(sums, place, Traffic.ACTIVATIONS, tiles.count, size)
+            location = dx.part(step, batch_tile, tiles.first)
+            emitter.store(sums, location, Traffic.ACTIVATIONS, tiles.count, size)
             return
         for part, of_part in self._of_x.parts(tiles, sums):
             gradient = self._of_x.collector.collect(step, batch_tile, part, size, of_part, self._of_x.vectors)
-            place = dx.part(step, batch_tile, part.first)
-            emitter.store(gradient, place, Traffic.ACTIVATIONS, 1, part.count * size)
+            location = dx.part(step, batch_tile, part.first)
+            emitter.store(gradient, location, Traffic.ACTIVATIONS, 1, part.count * size)
 
     def _collect(
         self, collecting: Collecting, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int
@@ -296,11 +296,11 @@ class Propagation:
         gradient = collecting.collector.collect(step, batch_tile, tiles, size, sums, vectors)
         if self._masking:
             passed, mask = vectors[2].at(0, outer=size), self._masking.mask.at(0, outer=0)
-            place = self._masking.dh_sum.part(0, batch_tile, tiles.first)
-            emitter.load(passed, place, Traffic.ACTIVATIONS, 1, count)
+            location = self._masking.dh_sum.part(0, batch_tile, tiles.first)
+            emitter.load(passed, location, Traffic.ACTIVATIONS, 1, count)
             emitter.vector(VectorOp.SELECT_ZERO, gradient, mask, passed, outer=tiles.count, inner=size)
-        place = layer.operand_gradient.part(0, batch_tile, tiles.first)
-        emitter.store(gradient, place, Traffic.ACTIVATIONS, 1, count)
+        location = layer.operand_gradient.part(0, batch_tile, tiles.first)
+        emitter.store(gradient, location, Traffic.ACTIVATIONS, 1, count)
 
     def _merge(self, masking: Masking, batch_tile: int, tile: int, sums: Operand, size: int, passed: Operand) -> None:
         """Store one tile of dh; sequences that have ended pass on the gradient that reached them."""
@@ -308,5 +308,5 @@ class Propagation:
         emitter.load(passed, masking.dh_sum.part(0, batch_tile, tile), Traffic.ACTIVATIONS, 1, size)
         emitter.vector(VectorOp.ADD, merged, sums, MINUS_ZERO, inner=size)
         emitter.vector(VectorOp.SELECT_ZERO, merged, mask, passed, inner=size)
-        place = self._layer.operand_gradient.part(0, batch_tile, tile)
-        emitter.store(merged, place, Traffic.ACTIVATIONS, 1, size)
+        location = self._layer.operand_gradient.part(0, batch_tile, tile)
+        emitter.store(merged, location, Traffic.ACTIVATIONS, 1, size)

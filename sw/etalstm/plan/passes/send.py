@@ -11,7 +11,7 @@ from functools import partial
 
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Parameter, Place, Sequence
+from etalstm.plan.memory.operands import Location, Operand, Parameter, Sequence
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.tiling import Span, spans
 from etalstm.plan.passes.vectors import MINUS_ZERO, ZERO, Steps
@@ -63,18 +63,18 @@ class Sender:
     def hold(self, step: int, part: Tiles, value: Operand) -> None:
         """Have what has been sent up to a step, and store it; `value` is scratch memory for the operand."""
         emitter, operand = self._emitter, self._operand
-        place = self._place(operand.sent, step, part)
+        location = self._location(operand.sent, step, part)
         if self._refreshes(step):
             self._load(self._sent, self._value(step, part), part)
         else:
-            self._load(self._sent, self._place(operand.sent, step - 1, part), part)
+            self._load(self._sent, self._location(operand.sent, step - 1, part), part)
             self._load(value, self._value(step, part), part)
             for number, index in self._streams(step, part):
                 stream = self._change.at(number * part.size)
                 emitter.decompress(stream, index, Traffic.ACTIVATIONS, False, outer=1, inner=part.size)
             sent, change, value = (vectors.at(0, outer=part.size) for vectors in (self._sent, self._change, value))
             part.vector(emitter)(VectorOp.SELECT, sent, change, value)
-        emitter.store(self._sent, place, Traffic.ACTIVATIONS, 1, part.vectors)
+        emitter.store(self._sent, location, Traffic.ACTIVATIONS, 1, part.vectors)
 
     def send(self, step: int, part: Tiles, value: Operand, mask: Operand | None) -> None:
         """Store what a step sends: how `value` differs from what was sent up to the step before, which is overwritten.
@@ -106,24 +106,24 @@ class Sender:
             return
         part.vector(self._emitter)(VectorOp.MULTIPLY, products, Parameter(scale), change)
         reduce_needed(self._emitter, products, part.tiles.count, part.size)
-        self._emitter.store(products, row_map.place, Traffic.DELTAS, part.tiles.count, 1)
+        self._emitter.store(products, row_map.location, Traffic.DELTAS, part.tiles.count, 1)
 
     def load_value(self, step: int, part: Tiles, value: Operand) -> None:
         """Bring the operand of a step."""
         self._load(value, self._value(step, part), part)
 
-    def _streams(self, step: int, part: Tiles) -> Iterator[tuple[int, Place]]:
+    def _streams(self, step: int, part: Tiles) -> Iterator[tuple[int, Location]]:
         for number in range(part.tiles.count):
             yield number, self._operand.changes(step, part.batch_tile, part.tiles.first + number)
 
-    def _load(self, to: Operand, place: Place, part: Tiles) -> None:
-        self._emitter.load(to, place, Traffic.ACTIVATIONS, 1, part.vectors)
+    def _load(self, to: Operand, location: Location, part: Tiles) -> None:
+        self._emitter.load(to, location, Traffic.ACTIVATIONS, 1, part.vectors)
 
-    def _value(self, step: int, part: Tiles) -> Place:
-        return self._place(self._operand.values, step + self._operand.first, part)
+    def _value(self, step: int, part: Tiles) -> Location:
+        return self._location(self._operand.values, step + self._operand.first, part)
 
     @staticmethod
-    def _place(sequence: Sequence, step: int, part: Tiles) -> Place:
+    def _location(sequence: Sequence, step: int, part: Tiles) -> Location:
         return sequence.part(step, part.batch_tile, part.tiles.first)
 
 
@@ -168,8 +168,8 @@ class InputSender:
             if self._sender.sends_changes(step + 2):
                 self._sender.load_value(step + 2, part, self._value)
                 if self._network.mask:
-                    place = self._network.mask.part(step + 2, part.batch_tile)
-                    self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, part.size)
+                    location = self._network.mask.part(step + 2, part.batch_tile)
+                    self._emitter.load(self._mask, location, Traffic.ACTIVATIONS, 1, part.size)
                 self._sender.send(step + 2, part, self._value, self._mask if self._network.mask else None)
 
 
@@ -205,10 +205,10 @@ class Collector:
         emitter, operand, count = self._emitter, self._operand, tiles.count * size
         collected, sent, before, gradient = (array.at(0, outer=size) for array in vectors)
         vector = partial(emitter.vector, outer=tiles.count, inner=size)
-        place = operand.collected.part(0, batch_tile, tiles.first)
+        location = operand.collected.part(0, batch_tile, tiles.first)
         is_new = step == self._last or step + 1 in self._skipped or self._refreshes(step + 1)
         if not is_new:
-            emitter.load(collected, place, Traffic.ACTIVATIONS, 1, count)
+            emitter.load(collected, location, Traffic.ACTIVATIONS, 1, count)
         vector(VectorOp.ADD, collected, sums, MINUS_ZERO if is_new else collected)
         if self._refreshes(step):
             return collected
@@ -218,5 +218,5 @@ class Collector:
         vector(VectorOp.MULTIPLY, gradient, ZERO, ZERO)
         vector(VectorOp.SELECT, gradient, sent, collected)
         vector(VectorOp.SELECT, collected, sent, MINUS_ZERO)
-        emitter.store(collected, place, Traffic.ACTIVATIONS, 1, count)
+        emitter.store(collected, location, Traffic.ACTIVATIONS, 1, count)
         return gradient

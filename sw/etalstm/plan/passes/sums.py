@@ -19,7 +19,7 @@ from functools import partial
 
 from etalstm.plan.memory.arrays import LayerArrays, TokenArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Place, RowMap
+from etalstm.plan.memory.operands import Location, Operand, RowMap
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.tiling import SPARSE_CHANGES, LayerTiling, Partition, Span
 from etalstm.plan.passes.weights import Matrix, WeightStore
@@ -65,8 +65,8 @@ class Terms:
 
     Members
     -------
-    place : Place              the array, or with `compressed` the index of its first tile's stream
-    partition : Partition              how its elements are divided
+    source : Location          the array, or with `compressed` the index of its first tile's stream
+    partition : Partition      how its elements are divided
     matrix : Matrix            its weights
     row : int                  row of the matrix's array that belongs to the first element
     narrow : bool              a vector of the weights holds two tiles
@@ -74,7 +74,7 @@ class Terms:
     needed : RowMap or None    the rows of weights that the array needs, if that is known
     """
 
-    place: Place
+    source: Location
     partition: Partition
     matrix: Matrix
     row: int
@@ -92,9 +92,9 @@ def add_terms(emitter: Emitter, weights: WeightStore, sums: Sums, terms: Terms, 
         # A LOAD_ROWS holds back what follows it until its map is stored. So the CAST comes before it.
         brought = None if terms.needed else bring()
         emitter.cast(
-            terms.place, terms.partition, Traffic.ACTIVATIONS, compressed=terms.compressed, first_block=run.first_block,
-            blocks=run.blocks, gates=1, batch=sums.size, tiles=sums.row_tiles, start=terms.start and run is runs[0],
-            finish=terms.finish and run is runs[-1], narrow=terms.narrow,
+            terms.source, terms.partition, Traffic.ACTIVATIONS, compressed=terms.compressed,
+            first_block=run.first_block, blocks=run.blocks, gates=1, batch=sums.size, tiles=sums.row_tiles,
+            start=terms.start and run is runs[0], finish=terms.finish and run is runs[-1], narrow=terms.narrow,
         )  # fmt: skip
         vectors = run.rows * terms.matrix.groups[sums.number]
         emitter.mac(brought or bring(), vectors, sums.queue, sums.vectors, sums.row_tiles, bias=bias)
@@ -138,17 +138,17 @@ class TokenSums:
                 number=number, group=group, size=size, gates=tiling.gates, queue=queue, in_second_half=half == 1
             )
             terms = Terms(
-                place=tokens.x.part(0, tile), partition=tiling.inputs, matrix=self._rows, row=0, narrow=tiling.narrow,
+                source=tokens.x.part(0, tile), partition=tiling.inputs, matrix=self._rows, row=0, narrow=tiling.narrow,
                 start=True, finish=True,
             )  # fmt: skip
             add_terms(self._emitter, weights, sums, terms, self._bias(sums))
-            place = self.matrix.place(number, tokens.x.batch.ranges[tile].start)
-            self._emitter.store(queue, place, Traffic.ACTIVATIONS, 1, sums.vectors)
+            location = self.matrix.location(number, tokens.x.batch.ranges[tile].start)
+            self._emitter.store(queue, location, Traffic.ACTIVATIONS, 1, sums.vectors)
 
     def terms(self, step: int, batch_tile: int) -> Terms:
         """Give what the tokens of a step add to the gates' sums, which they begin."""
-        place = self._tokens.chosen.part(step, batch_tile)
-        return Terms(place=place, partition=self._tokens.columns, matrix=self.matrix, row=0, start=True, finish=False)
+        source, columns = self._tokens.chosen.part(step, batch_tile), self._tokens.columns
+        return Terms(source=source, partition=columns, matrix=self.matrix, row=0, start=True, finish=False)
 
 
 class ProductSums:
@@ -200,19 +200,19 @@ class ProductSums:
         if self.tokens:
             add_terms(self._emitter, self._weights, sums, self.tokens.terms(step, batch_tile), None)
             return
-        place = layer.x.part(step + layer.x_step, batch_tile)
+        source = layer.x.part(step + layer.x_step, batch_tile)
         sent = layer.sent[0] if layer.sent else None
-        self._sum(step, batch_tile, sums, place, sent, layer.tiling.inputs, row=0, start=True, finish=False)
+        self._sum(step, batch_tile, sums, source, sent, layer.tiling.inputs, row=0, start=True, finish=False)
 
     def sum_state(self, step: int, batch_tile: int, sums: Sums) -> None:
         """Add the terms of the other operand, which ends the sums."""
         layer, row, starts = self._layer, self._layer.tiling.inputs.padded, self._layer.x is None
-        place = layer.operand.part(step + layer.operand_step, batch_tile)
+        source = layer.operand.part(step + layer.operand_step, batch_tile)
         sent = layer.sent[1] if layer.sent else None
-        self._sum(step, batch_tile, sums, place, sent, layer.tiling.units, row=row, start=starts, finish=True)
+        self._sum(step, batch_tile, sums, source, sent, layer.tiling.units, row=row, start=starts, finish=True)
 
     def _sum(
-        self, step: int, batch_tile: int, sums: Sums, place: Place, sent: SentOperand | None, partition: Partition,
+        self, step: int, batch_tile: int, sums: Sums, source: Location, sent: SentOperand | None, partition: Partition,
         row: int, start: bool, finish: bool,
     ) -> None:  # fmt: skip
         """Add the terms of one broadcast array, or of its changes, to sums; `start` begins, `finish` ends them.
@@ -221,10 +221,10 @@ class ProductSums:
         """
         changed = None if self._refreshes(step) else sent
         bias = None if changed or self.tokens else self._bias(sums, start)
-        place = changed.changes(step, batch_tile) if changed else place
+        source = changed.changes(step, batch_tile) if changed else source
         needed = changed.row_map(step, batch_tile) if changed and self.has_maps else None
         terms = Terms(
-            place=place, partition=partition, matrix=self._rows, row=row, compressed=changed is not None,
+            source=source, partition=partition, matrix=self._rows, row=row, compressed=changed is not None,
             narrow=self._layer.tiling.narrow, start=start, finish=finish, needed=needed,
         )  # fmt: skip
         add_terms(self._emitter, self._weights, sums, terms, bias)
@@ -255,5 +255,5 @@ class ProductSums:
         return half if sums.row_tiles <= half and sums.in_second_half else 0
 
     def _bring_biases(self, to: int, vector: int, vectors: int) -> None:
-        place = Place(self._layer.bias, vector)
-        self._emitter.load(Operand(Memory.BIAS, to), place, Traffic.WEIGHTS, outer=1, inner=vectors)
+        location = Location(self._layer.bias, vector)
+        self._emitter.load(Operand(Memory.BIAS, to), location, Traffic.WEIGHTS, outer=1, inner=vectors)

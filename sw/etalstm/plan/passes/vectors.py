@@ -95,10 +95,10 @@ class Streams:
         """Append the streams of a group's cells, one of each kind, to their segment's log."""
         log = self._network.stored.segment_of(self._layer.number, step).local_log()
         for number, stream in enumerate(kinds):
-            place = self._layer.index_of(step, batch_tile, group, number)
+            location = self._layer.index_of(step, batch_tile, group, number)
             self._emitter.compress(
                 stream,
-                place,
+                location,
                 log,
                 Traffic.INTERMEDIATES,
                 contract.PARAMETER_THRESHOLDS + self._layer.first_kind + number,
@@ -110,6 +110,6 @@ class Streams:
     def bring(self, step: int, batch_tile: int, group: Span, size: int, kinds: list[Operand]) -> None:
         """Decompress the streams of a group's cells into the scratch memory."""
         for number, stream in enumerate(kinds):
-            place = self._layer.index_of(step, batch_tile, group, number)
+            location = self._layer.index_of(step, batch_tile, group, number)
             bf16 = self._layer.storage.bf16
-            self._emitter.decompress(stream, place, Traffic.INTERMEDIATES, bf16, outer=group.count, inner=size)
+            self._emitter.decompress(stream, location, Traffic.INTERMEDIATES, bf16, outer=group.count, inner=size)

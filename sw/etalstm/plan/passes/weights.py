@@ -9,7 +9,7 @@ import numpy as np
 
 from etalstm.errors import PlanError
 from etalstm.plan.memory.memory_map import Array
-from etalstm.plan.memory.operands import Operand, Parameter, Place, RowMap, Scratch
+from etalstm.plan.memory.operands import Location, Operand, Parameter, RowMap, Scratch
 from etalstm.plan.memory.tiling import NEEDED_ARRAYS, Partition, Span, ceil_div
 from etalstm.plan.passes.vectors import ONE, ZERO
 from etalstm.plan.program.emit import MOST_COUNTED, Emitter
@@ -84,9 +84,9 @@ class Matrix:
         """Vectors that are read."""
         return self.row_vectors * len(self.rows)
 
-    def place(self, group: int, row: int) -> Place:
+    def location(self, group: int, row: int) -> Location:
         """Where a row of a group lies in the array."""
-        return Place(self.array, self.height * sum(self.groups[:group]) + row * self.groups[group])
+        return Location(self.array, self.height * sum(self.groups[:group]) + row * self.groups[group])
 
     def vector(self, group: int, row: int) -> int:
         """Count the vectors that come before a row of a group, of those that are read."""
@@ -160,24 +160,24 @@ class WeightStore:
         else:
             to = Operand(Memory.WEIGHTS, self._alternate + self._half * (self._turn % 2))
             self._turn += 1
-        self._load(to, matrix.place(group, row), run, matrix.groups[group], needed, whole_beats)
+        self._load(to, matrix.location(group, row), run, matrix.groups[group], needed, whole_beats)
         return to
 
-    def _load(self, to: Operand, place: Place, run: Run, of_row: int, needed: RowMap | None, whole_beats: int) -> None:
-        """Load a run's first blocks whole, all if nothing is known of what is needed, and of the others what is."""
+    def _load(self, to: Operand, rows: Location, run: Run, of_row: int, needed: RowMap | None, at_least: int) -> None:
+        """Load whole blocks of a run, for `at_least` so many beats, then the needed rows; all if none are known."""
         whole, blocks = run.rows, run.blocks
         if needed is not None:
             whole = blocks = 0
-            while whole * of_row * self._vector_beats < whole_beats and blocks < run.blocks:
+            while whole * of_row * self._vector_beats < at_least and blocks < run.blocks:
                 whole += needed.gates * needed.partition.lanes_of((run.first_block + blocks) % needed.partition.tiles)
                 blocks += 1
 
         if whole:
-            self._emitter.load(to.at(0, outer=of_row), place, Traffic.WEIGHTS, whole, of_row)
+            self._emitter.load(to.at(0, outer=of_row), rows, Traffic.WEIGHTS, whole, of_row)
         if needed and blocks < run.blocks:
-            lane, rest = to.at(whole * of_row, outer=of_row), place.at(whole * of_row)
-            first_block, rows = run.first_block + blocks, run.rows - whole
-            self._emitter.load_rows(lane, rest, Traffic.WEIGHTS, rows, of_row, first_block=first_block, needed=needed)
+            lane, rest = to.at(whole * of_row, outer=of_row), rows.at(whole * of_row)
+            first_block, left = run.first_block + blocks, run.rows - whole
+            self._emitter.load_rows(lane, rest, Traffic.WEIGHTS, left, of_row, first_block=first_block, needed=needed)
 
 
 _LEAST = np.finfo(np.float32).smallest_normal  # what is less becomes 0
@@ -220,7 +220,7 @@ class NeededRows:
     """
 
     def __init__(self, emitter: Emitter, scratch: Scratch, row_map: RowMap, most: int):
-        self._emitter, self._place = emitter, row_map.place
+        self._emitter, self._location = emitter, row_map.location
         self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
 
     def keep(self, delta: Operand, kept: Operand, group: Span, size: int, *, anew: bool) -> None:
@@ -236,11 +236,11 @@ class NeededRows:
         """
         emitter, rows = self._emitter, NEEDED_ARRAYS * group.count
         emitter.vector(VectorOp.MULTIPLY, kept, Parameter(PARAMETER_NEEDED_SCALE), delta, inner=rows * size)
-        place = self._place.at(NEEDED_ARRAYS * group.first)
+        location = self._location.at(NEEDED_ARRAYS * group.first)
         if anew:
             emitter.vector(VectorOp.MULTIPLY, self._rows, ZERO, ZERO, inner=rows)
         else:
-            emitter.load(self._rows, place, Traffic.DELTAS, 1, rows)
+            emitter.load(self._rows, location, Traffic.DELTAS, 1, rows)
         needed, every = self._rows.at(0, outer=0), kept.at(0, outer=1, inner=size)
         emitter.vector(VectorOp.SELECT, needed, every, ONE, outer=size, inner=rows, serial=True)
-        emitter.store(self._rows, place, Traffic.DELTAS, 1, rows)
+        emitter.store(self._rows, location, Traffic.DELTAS, 1, rows)
