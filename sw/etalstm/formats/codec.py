@@ -227,14 +227,14 @@ def index_words(start, beats, elements, kept, address) -> np.ndarray:
     return np.stack([np.broadcast_to(words[name] & 0xFFFF_FFFF, shape) for name in STREAM_INDEX], -1).astype(np.uint32)
 
 
-def check_index(words: np.ndarray, elements, place) -> None:
+def check_index(words: np.ndarray, elements, address) -> None:
     """Raise :class:`StreamError` if the check of index beats, integers, (…, 4), does not fit them; see
     :func:`index_words`.
     """
     start, beats, _, kept = np.moveaxis(words, -1, 0)
-    wrong = (index_words(start, beats, elements, kept, place) != words).any(-1)
+    wrong = (index_words(start, beats, elements, kept, address) != words).any(-1)
     if wrong.any():
-        beat = np.broadcast_to(place, wrong.shape)[wrong][0]
+        beat = np.broadcast_to(address, wrong.shape)[wrong][0]
         raise StreamError(f"the index of a stream, at beat {beat} of a channel's window, does not fit its check")
 
 

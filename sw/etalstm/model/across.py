@@ -147,7 +147,7 @@ class Across:
     def _cycles(self, grid: Grid, stage: int, size: Size) -> int:
         """Give the cycles of a board in an iteration: each session of a stage is updated."""
         found = self._found[size]
-        updates = grid.place(stage).most_kept
+        updates = grid.role(stage).most_kept
         return grid.micro_batches * (_of(found, "forward") + _of(found, "backward")) + updates * _of(found, "update")
 
 

@@ -152,19 +152,19 @@ def durations(
     gradients of a micro-batch are read from the board after its backward pass. At the end the pipelines exchange their
     gradients. A stage has a session for each micro-batch in flight. Each session takes the sum and is updated.
     """
-    place = grid.place(stage)
-    gradients = gradient_bytes(network, reversed(place.layers))
+    role = grid.role(stage)
+    gradients = gradient_bytes(network, reversed(role.layers))
     read, of_steps = sum(gradients) / links.pcie, WORD_BYTES * sequences * steps
     outputs = of_steps * network.hidden_size
-    across = (of_steps * network.inputs_of(place.layers[0]) + outputs) / links.pcie
+    across = (of_steps * network.inputs_of(role.layers[0]) + outputs) / links.pcie
     moved = outputs / links.network + links.latency
     alone = grid.pipelines == 1
     exchanged = 0.0 if alone else sum(exchange_seconds(layer, grid.pipelines, links) for layer in gradients)
     return Durations(
-        forward=(0.0 if place.first else moved) + across + times.forward,
-        backward=(2 if place.last else 1) * moved + across + times.backward + read,
+        forward=(0.0 if role.first else moved) + across + times.forward,
+        backward=(2 if role.last else 1) * moved + across + times.backward + read,
         added=3 * sum(gradients) / links.host,  # two are read, one is written
-        end=exchanged + place.most_kept * (read + times.update),
+        end=exchanged + role.most_kept * (read + times.update),
     )
 
 
@@ -200,23 +200,23 @@ def pipeline_bytes(network: NetworkShape, batch: int, steps: int, grid: Grid) ->
 
 def last_additions(grid: Grid, stages: Sequence[Durations]) -> list[float]:
     """Give for each stage when its last gradients are added, in seconds; all pipelines are alike."""
-    orders = [list(grid.place(stage).order()) for stage in range(grid.depth)]
-    places = [{of_pass: place for place, of_pass in enumerate(order)} for order in orders]
+    orders = [list(grid.role(stage).order()) for stage in range(grid.depth)]
+    turns = [{of_pass: turn for turn, of_pass in enumerate(order)} for order in orders]
 
     @cache
-    def ended(stage: int, place: int) -> float:
-        if place < 0:
+    def ended(stage: int, turn: int) -> float:
+        if turn < 0:
             return 0.0
-        way, number = orders[stage][place]
+        way, number = orders[stage][turn]
         other = stage - 1 if way == FORWARD else stage + 1
-        arrives = ended(other, places[other][way, number]) if 0 <= other < grid.depth else 0.0
+        arrives = ended(other, turns[other][way, number]) if 0 <= other < grid.depth else 0.0
         duration = stages[stage].forward if way == FORWARD else stages[stage].backward
-        return max(ended(stage, place - 1), arrives) + duration
+        return max(ended(stage, turn - 1), arrives) + duration
 
     def last_addition(stage: int) -> float:
         added = 0.0
         for number, merges in enumerate(additions(grid.micro_batches)):
-            added = max(added, ended(stage, places[stage][BACKWARD, number])) + merges * stages[stage].added
+            added = max(added, ended(stage, turns[stage][BACKWARD, number])) + merges * stages[stage].added
         return added
 
     return [last_addition(stage) for stage in range(grid.depth)]

@@ -34,7 +34,7 @@ class Counted:
 
     def fill(self, words: Iterable[int], tables: Tables) -> Tables:
         """Put into a program's tables what is found, in the order in which the program is executed."""
-        masks, places, block_streams, streams, rows, total = [], [], [], [], [], 0
+        masks, firsts, block_streams, streams, rows, total = [], [], [], [], [], 0
         last_cast, steps = 0, list(walk(words))
         for number, step in enumerate(steps):
             fields = step.fields
@@ -43,7 +43,7 @@ class Counted:
                 for channel, tile, lanes in blocks_of_cast(fields):
                     nonzero, stream = self._block(step, channel, tile)
                     masks.append(self._masks(fields, nonzero, lanes))
-                    places.append(total)
+                    firsts.append(total)
                     block_streams.append(stream)
                     total += len(masks[-1])
             elif step.opcode == Opcode.LOAD_ROWS:
@@ -56,8 +56,8 @@ class Counted:
         none = np.zeros((0, 3), np.int64)
         return tables._replace(
             masks=np.concatenate(masks) if masks else np.zeros(0, np.uint32),
-            places=np.array(places, np.int64),
-            block_streams=np.array(block_streams, np.int64).reshape(-1, 3) if places else none,
+            firsts=np.array(firsts, np.int64),
+            block_streams=np.array(block_streams, np.int64).reshape(-1, 3) if firsts else none,
             streams=np.array(streams, np.int64).reshape(-1, 3),
             rows=np.array(rows, np.int64),
         )
@@ -85,7 +85,7 @@ class Counted:
         return (values & _MAGNITUDE != 0).reshape(shape), index
 
     def _changes(self, operand: SentOperand, channel: int, vector: int, size: int) -> np.ndarray:
-        """Tell which elements of a tile have changed, (b, lane), from the place of its stream's index."""
+        """Tell which elements of a tile have changed, (b, lane), from the location of its stream's index."""
         tiles, beats = operand.partition.tiles, self._config.vector_beats
         part, tile = divmod(vector - operand.index.first, tiles)
         step, batch_tile = divmod(part, operand.sent.batch.count)

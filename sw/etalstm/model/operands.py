@@ -33,10 +33,10 @@ class _Broadcast(NamedTuple):
 
 
 class Densities:
-    """Operands of which a share is not zero, at places drawn at random; what is padding is zero.
+    """Operands of which a share is not zero, drawn at random; what is padding is zero.
 
     Every block of δ that is broadcast has this share of nonzero scalars, to the nearest scalar. Equal instructions draw
-    equal places. The shares are those of the gates' gradients, of the local gradients, and of the changes of x and h.
+    the same ones. The shares are those of the gates' gradients, of the local gradients, and of the changes of x and h.
     """
 
     def __init__(self, config: Config, plan: Plan, *, delta: float = 1.0, local: float = 1.0, inputs: float = 1.0):
@@ -99,7 +99,7 @@ class Densities:
         raise ValueError(f"no array that is broadcast lies at beat {cast['address']}")
 
     def block(self, cast: dict, channel: int, tile: int) -> tuple:
-        """Describe a block of a CAST: lanes with elements, its masks' threshold; kept elements, its stream's place."""
+        """Give a block's lanes with elements, masks' threshold and kept elements; its stream's first beat and beats."""
         occupied = self._real_lanes(cast, channel, tile)
         changes = cast["compressed"] or cast["kind"] == contract.Traffic.DELTAS
         threshold = round((self._kept[cast["kind"]] if changes else self._share_of_ones(cast)) * CERTAIN)
@@ -144,6 +144,6 @@ def count_words(elements: int, kept: int, bf16: bool) -> int:
 
     Each block has a mask. A block of halves fills its last word.
     """
-    places = np.minimum(np.arange(0, elements + STREAM_BLOCK, STREAM_BLOCK), elements)
-    of_block = np.diff(places * kept // elements)
+    bounds = np.minimum(np.arange(0, elements + STREAM_BLOCK, STREAM_BLOCK), elements)
+    of_block = np.diff(bounds * kept // elements)
     return len(of_block) + int(((of_block + 1) // 2 if bf16 else of_block).sum())

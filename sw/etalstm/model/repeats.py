@@ -38,9 +38,9 @@ def boundaries_of(table: np.ndarray) -> np.ndarray:
     of_loops = {*(loops + 1).tolist(), *(loops + 1 + table["length"][loops]).tolist()}
     loads = (np.flatnonzero((opcodes[1:] == Opcode.LOAD) & (opcodes[:-1] != Opcode.LOAD)) + 1).tolist()
     found, since = np.zeros(len(table) + 1, np.bool_), 0
-    for place in sorted(of_loops.union(loads)):
-        if place in of_loops or place - since >= _LEAST:
-            found[place], since = True, place
+    for boundary in sorted(of_loops.union(loads)):
+        if boundary in of_loops or boundary - since >= _LEAST:
+            found[boundary], since = True, boundary
     return found
 
 
@@ -57,10 +57,10 @@ class Trace:
         self.index = 0
         self.loops: list[list[int]] = []
         self._table, self._texts = table, table["text"].tolist()
-        places = np.flatnonzero(boundaries).tolist()
-        firsts = [0, *places]
-        self._ends = dict(zip(firsts, [*places, len(table)], strict=True))
-        self._ends[0] = next((place for place in places if place), len(table))
+        starts = np.flatnonzero(boundaries).tolist()
+        firsts = [0, *starts]
+        self._ends = dict(zip(firsts, [*starts, len(table)], strict=True))
+        self._ends[0] = next((n for n in starts if n), len(table))
         self._parts: dict[int, tuple] = {}
 
     @property
@@ -184,7 +184,7 @@ class Repeats:
         return state
 
     def _restore(self, state: State) -> None:
-        """Put the machine into a state, at the place where the program stands."""
+        """Put the machine into a state, at the instruction that comes next."""
         saved, machine = self._saved[state.exact], self._machine
         machine.words[:] = saved.words
         engine, loops = machine.sequencer[0], self._trace.loops

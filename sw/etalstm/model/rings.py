@@ -1,7 +1,7 @@
 """What waits in the machine's rings, in order, for :mod:`etalstm.model.fingerprint`.
 
 Entries are collected from the oldest that matters to the newest. Cycles count from now on. An instruction is told by
-its text, its place within a burst, and how many completions of each engine it still waits for.
+its text, its address within a burst, and how many completions of each engine it still waits for.
 """
 
 from etalstm.model.machine.compute import WRITES
@@ -39,7 +39,7 @@ ELSEWHERE = {
     "vector": "writes",
     "load": "current",
     "store": "reading scatter beats_head beats_tail stream_head stream_tail items pushed lasts streams",
-    "compressor": "place mask_place read",
+    "compressor": "position mask_position read",
     "log": "stream transfer total_head total_tail totals total_at",
     "rows": "offered",
     "writer": "head tail landed answered lengths begins finals kinds answers",
@@ -228,8 +228,8 @@ def _store(out, cycle, channel, m):
     _put_values(out, log.totals, log.total_head, log.total_tail)
     _put_times(out, log.total_at, log.total_head, log.total_tail, RING, cycle)
     given = codec.read * codec.words
-    _put(out, codec.place - given)
-    _put(out, codec.mask_place - given if codec.open else 0)
+    _put(out, codec.position - given)
+    _put(out, codec.mask_position - given if codec.open else 0)
 
 
 @compiled

@@ -95,9 +95,9 @@ def skip_scalars(room, engine, banks, masks, scalars, tiles, sizes):
 def shift(cycle, cycles, scalars, sums, wakes):
     """Have what the emitter and the MAC engines do, and have done just before `cycle`, happen so many cycles later."""
     for channel in range(len(wakes)):
-        for place in range(RING):
-            scalars[channel].pushed[place] += cycles
-            scalars[channel].popped[place] += cycles
+        for entry in range(RING):
+            scalars[channel].pushed[entry] += cycles
+            scalars[channel].popped[entry] += cycles
         for address in range(sums.shape[1]):
             if sums[channel, address] >= cycle - 2 * MAC_SUM:
                 sums[channel, address] += cycles

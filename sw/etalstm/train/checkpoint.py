@@ -9,7 +9,7 @@ from etalstm.data.buckets import NONE
 from etalstm.network.cells import cell_named
 from etalstm.network.execution import FLOAT32
 from etalstm.train.control import LEAST, MOST
-from etalstm.train.sealed import Part, Place, Sealed
+from etalstm.train.sealed import Part, Progress, Sealed
 
 BY_STEP = "significance.profile", "significance.reach"  # tensors whose last axis is a distance from the end
 
@@ -67,12 +67,12 @@ class Watched(Part):
     epochs: NonNegativeInt = 0
 
 
-class Position(Place):
+class Position(Progress):
     """Where a run is.
 
     Members
     -------
-    iteration, epoch, batch    as of a :class:`Place`
+    iteration, epoch, batch    as of a :class:`Progress`
     delta_threshold : float, or None where δ is not pruned
     input_threshold : float    Θ where a target moves it; None without one, and as long as everything is sent
     best : Watched             for the best checkpoint and early stopping

@@ -257,8 +257,8 @@ class Learner:
 
     def entry(self, kind: str, loss: Loss, started: float) -> dict:
         """Give what the log says of a loss, without the epoch."""
-        place = {"kind": kind, "iteration": self.iteration, "loss": loss.mean} | loss.score(self.identity.task)
-        return place | {"seconds": time.perf_counter() - started}
+        entry = {"kind": kind, "iteration": self.iteration, "loss": loss.mean} | loss.score(self.identity.task)
+        return entry | {"seconds": time.perf_counter() - started}
 
     def _costs(self) -> dict:
         """Give the cycles of an iteration, the bytes it moved and those it takes, as far as the device knows them."""

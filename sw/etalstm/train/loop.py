@@ -139,8 +139,8 @@ class Trainer:
         self.schedule.plateau, self.schedule.falls = position.plateau, position.falls
         self._generator.bit_generator.state = description.generator.model_dump()
         if self.batch > self._per_epoch:
-            place = f"{self.folder.checkpoint}: position.batch"
-            raise CheckpointError(f"{place} is {self.batch}, an epoch has {self._per_epoch} batches")
+            member = f"{self.folder.checkpoint}: position.batch"
+            raise CheckpointError(f"{member} is {self.batch}, an epoch has {self._per_epoch} batches")
 
     def _differences(self) -> dict[str, list]:
         """Give the settings that are not those that the run had, each with the value before and now."""
@@ -193,12 +193,12 @@ class Trainer:
 
                 self._write_settings()
                 if self._changed:
-                    tell(self._place("resumed") | {"changed": self._changed})
+                    tell(self._entry("resumed") | {"changed": self._changed})
                 self._train(tell, interrupt)
                 self.write_checkpoint()
                 entry = None if interrupt.requested else self._test(interrupt)
                 if entry is None:
-                    entry = self._place("interrupted") | {"signal": signal.Signals(interrupt.requested).name}
+                    entry = self._entry("interrupted") | {"signal": signal.Signals(interrupt.requested).name}
                 else:
                     entry |= {"saved": log.saved()}
                 tell(entry)
@@ -247,7 +247,7 @@ class Trainer:
     def _iterate(self, batch: Batch) -> dict:
         entry = self.learner.iterate(batch, self.schedule.rate(self.learner.iteration, self.epoch))
         self.batch += 1
-        return entry | self._place("iteration")
+        return entry | self._entry("iteration")
 
     def _end_epoch(self, loss: float) -> None:
         """Go over to the next epoch; where this one was the best, write its checkpoint."""
@@ -271,7 +271,7 @@ class Trainer:
             return None
         entry = learner.entry(kind, found.loss, started) | found.measures
         looked_at = {"split": split, "batches": len(batches), "of_batches": len(every)}
-        return self._place(kind) | entry | looked_at | {"cycles": found.cycles}
+        return self._entry(kind) | entry | looked_at | {"cycles": found.cycles}
 
     def _test(self, interrupt: Interrupt) -> dict | None:
         if self.settings.early_stopping is not None and self.folder.best.exists():
@@ -281,7 +281,7 @@ class Trainer:
             learner.session.load(layers_of(best.tensors, learner.network, "weights"))
         return self._evaluate("test", "test", interrupt)
 
-    def _place(self, kind: str) -> dict:
+    def _entry(self, kind: str) -> dict:
         epoch = max(1, self.epoch + (self.batch > 0))  # the one that is going on, or between epochs the last one
         return {"kind": kind, "iteration": self.learner.iteration, "epoch": epoch}
 

@@ -28,7 +28,7 @@ class Part(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Place(Part):
+class Progress(Part):
     """Where a run is."""
 
     iteration: NonNegativeInt  # done since the start

@@ -116,9 +116,9 @@ class DeltaProducts:
                 values[generator.random(values.size) >= density] = 0
                 words = encode(values, beat_words=config.beat_words).reshape(-1, config.beat_words)
                 kept = np.count_nonzero(values)
-                place = (index.first + number) * config.vector_beats
-                indices[number, : len(STREAM_INDEX)] = index_words(beat, len(words), values.size, kept, place)
-                self._words[channel, place] = stream_words(kept, values.size)
+                address = (index.first + number) * config.vector_beats
+                indices[number, : len(STREAM_INDEX)] = index_words(beat, len(words), values.size, kept, address)
+                self._words[channel, address] = stream_words(kept, values.size)
                 log_beats.append(words)
                 beat += len(words)
             for array, words in ((index, indices), (log, np.concatenate(log_beats))):

@@ -141,12 +141,12 @@ class Intermediates:
         OutgrownError
             If the region has no room for them; nothing was written.
         """
-        streams, extents, bodies = self.place(segment, sealed)
+        streams, extents, bodies = self.arrange(segment, sealed)
         self._write_region(segment, bodies, self._vectors(extents))
         self._write_indices(segment, streams, extents)
 
-    def place(self, segment: StoredSegment, sealed: Iterable[bytes]):
-        """Check a segment's streams and give each its place; raises as :meth:`write` does.
+    def arrange(self, segment: StoredSegment, sealed: Iterable[bytes]):
+        """Check a segment's streams and give each its address; raises as :meth:`write` does.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class Intermediates:
             raise StreamError(f"{self.header(stream, channel, 0, 0)} is missing: no more streams came")
         header, words = unseal(data, self._identity)
         expected = self.header(stream, channel, header.kept, header.words)
-        if header.place != expected.place:
+        if header.position != expected.position:
             raise StreamError(f"{header} came where {expected} was expected")
         if header != expected:
             raise StreamError(f"{header}: its header is {header!r}, expected was {expected!r}")
@@ -197,7 +197,7 @@ class Intermediates:
         return (segment.log.array.first - segment.region.first) * self._config.vector_beats if segment.log else 0
 
     def _extents(self, segment: StoredSegment, streams: list[Stream]) -> np.ndarray:
-        """Read where streams lie: int64, (channels, streams, 3), see :meth:`place`."""
+        """Read where streams lie: int64, (channels, streams, 3), see :meth:`arrange`."""
         beats = self._config.vector_beats
         tables = {
             layer.number: (
@@ -236,9 +236,9 @@ class Intermediates:
             for number, stream in enumerate(streams):
                 if stream.layer is layer:
                     start, beats, kept = extents[:, number].T
-                    place = (array.first + stream.vector - first) * of_vector
+                    address = (array.first + stream.vector - first) * of_vector
                     table[:, stream.vector - first, : len(STREAM_INDEX)] = index_words(
-                        start + segment.region.first * of_vector, beats, stream.vectors * lanes, kept, place
+                        start + segment.region.first * of_vector, beats, stream.vectors * lanes, kept, address
                     )
             self._windows.write_words(array, table)
 
@@ -282,7 +282,7 @@ class Spill:
             ours = sealed[first : first + self.intermediates.count(segment)]
             first += len(ours)
             if number < len(self._segments) - REGIONS:
-                self.intermediates.place(segment, ours)
+                self.intermediates.arrange(segment, ours)
                 self.host[number] = ours
             else:
                 self.intermediates.write(segment, ours)

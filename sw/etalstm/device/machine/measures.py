@@ -63,8 +63,8 @@ class DeltaReader:
         shape = (self._memory.channels, self._skipped.size, -1, self._arrays.tiling.units.tiles, len(STREAM_INDEX))
         index = words.reshape(shape).astype(np.int64)
         elements = [[self._vectors(tile) * self._arrays.tiling.units.lanes] for tile in range(batch.count)]
-        places = (every.first + np.arange(index[0, ..., 0].size)).reshape(index.shape[1:-1]) * size
-        check_index(index[:, ~self._skipped], elements, places[~self._skipped])
+        addresses = (every.first + np.arange(index[0, ..., 0].size)).reshape(index.shape[1:-1]) * size
+        check_index(index[:, ~self._skipped], elements, addresses[~self._skipped])
         return index
 
     def _vectors(self, tile: int) -> int:
@@ -86,9 +86,9 @@ class DeltaReader:
             words = beats[channel, start - first : start - first + length].reshape(-1)
             block = decode(words, vectors * units.lanes, beat_words=self._config.beat_words)
             dense[channel, step, tile, unit * vectors : (unit + 1) * vectors] = block.reshape(vectors, units.lanes)
-        places = partial(layout.gates_index, units, gates, steps, batch)
+        make_index = partial(layout.gates_index, units, gates, steps, batch)
         size = self._memory.channels, dense[0].size // units.lanes, units.lanes
-        elements, shape = self._memory.of_batch(places, (steps, batch.batch, gates, units.size), axis=1)
+        elements, shape = self._memory.of_batch(make_index, (steps, batch.batch, gates, units.size), axis=1)
         return unpack(Array("delta", "deltas", 0, size, shape, elements), dense)
 
     def _beats(self, end: int) -> tuple[np.ndarray, int]:

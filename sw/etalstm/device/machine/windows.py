@@ -123,7 +123,7 @@ class Scrubber:
             _compare_elements(_named(array, layer), array, windows.read_words(array), values, "the host wrote")
 
     def _compare_state(self, arrays: LayerArrays, windows: Windows) -> None:
-        """Compare what a layer keeps from one iteration to the next: the copies first, as they tell the place."""
+        """Compare what a layer keeps from one iteration to the next: the copies first, as they tell which element."""
         state = {array.name: _agreed(array, windows, arrays.number) for array in _state(arrays)}
         rows, *others = arrays.matrices
         for matrix in others:
@@ -168,8 +168,8 @@ def _compare_elements(described: str, array: Array, words: np.ndarray, values: n
 def _refuse(described: str, shape, numbers: np.ndarray, found: np.ndarray, expected: np.ndarray, who: str) -> None:
     """Raise for the first of some elements of an array, by their numbers, that have other bits than expected."""
     if numbers.size:
-        place = [int(index) for index in np.unravel_index(numbers[0], shape)]
-        words = f"{described} at {place} is {found[0]:#010x}, {who} {expected[0]:#010x}"
+        at = [int(index) for index in np.unravel_index(numbers[0], shape)]
+        words = f"{described} at {at} is {found[0]:#010x}, {who} {expected[0]:#010x}"
         raise DamagedMemoryError(f"{words}; {numbers.size:,} words differ")
 
 

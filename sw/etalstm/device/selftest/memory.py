@@ -145,11 +145,11 @@ def interrupt(bench: Bench) -> Outcome:
     return outcome
 
 
-FILL = 0xFFF1F1F1  # what a place holds that nobody has written
+FILL = 0xFFF1F1F1  # what memory has that nobody has written
 
 
 def mapping(bench: Bench) -> Outcome:
-    """Have every channel copy a block of its own into every channel's window, to a place that is its number's.
+    """Have every channel copy a block of its own into every channel's window, at an address of its own.
 
     A channel whose port leads elsewhere brings another one's block, or puts it into another one's window.
     """
@@ -195,7 +195,7 @@ def _explain(bench: Bench, channel: int, sources: set[int], wrong: np.ndarray) -
 
 
 def data(bench: Bench) -> Outcome:
-    """Have every channel copy patterns through its whole scratch memory, to another place of its window."""
+    """Have every channel copy patterns through its whole scratch memory, to another address of its window."""
     config = bench.config
     depth = config.scratch_depth
     outcome = Outcome("port data", f"{depth} vectors through each channel's port and scratch memory, twice")

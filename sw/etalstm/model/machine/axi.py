@@ -77,23 +77,23 @@ def _begin_burst(cycle, reader):
     if reader.left == 0:
         return False, NEVER
     while reader.ended < reader.tail:
-        place = reader.ended % RING
-        if reader.starts[place] + reader.lengths[place] - 1 >= cycle:
+        entry = reader.ended % RING
+        if reader.starts[entry] + reader.lengths[entry] - 1 >= cycle:
             break
         reader.ended += 1
     length = min(BURST_BEATS - reader.beat % BURST_BEATS, reader.left)
     earliest = max(reader.active_from, reader.address_from)
     if reader.tail - reader.ended >= reader.outstanding:
-        place = reader.ended % RING
-        earliest = max(earliest, reader.starts[place] + reader.lengths[place])
+        entry = reader.ended % RING
+        earliest = max(earliest, reader.starts[entry] + reader.lengths[entry])
     if earliest > cycle:
         return False, min(earliest, NEVER)
     if reader.free < length:
         return False, NEVER  # until beats are taken
-    place = reader.tail % RING
-    reader.lengths[place] = length
+    entry = reader.tail % RING
+    reader.lengths[entry] = length
     reader.left -= length
-    reader.lasts[place] = reader.left == 0
+    reader.lasts[entry] = reader.left == 0
     reader.beat += length
     reader.free -= length
     reader.tail += 1
@@ -106,8 +106,8 @@ def step_reader(cycle, reader, port, latency):
     begins, following = _begin_burst(cycle, reader)
     if not begins:
         return following
-    place = (reader.tail - 1) % RING
-    reader.starts[place] = send_burst(cycle + ADDRESS, port, reader.lengths[place], latency)
+    entry = (reader.tail - 1) % RING
+    reader.starts[entry] = send_burst(cycle + ADDRESS, port, reader.lengths[entry], latency)
     reader.address_from = max(cycle + 1, port.accepted - port.hops)
     return cycle + 1 if reader.left else NEVER
 
@@ -135,21 +135,21 @@ def beat_at(reader):
 @compiled
 def take_beat(reader):
     """Take a beat; tell whether it is the last of its transfer."""
-    place = reader.head % RING
+    entry = reader.head % RING
     reader.taken += 1
     reader.free += 1
-    if reader.taken < reader.lengths[place]:
+    if reader.taken < reader.lengths[entry]:
         return False
     reader.taken = 0
     reader.head += 1
-    return reader.lasts[place] != 0
+    return reader.lasts[entry] != 0
 
 
 @compiled
 def last_beat(reader):
     """Tell whether the next beat is the last of its transfer."""
-    place = reader.head % RING
-    return reader.taken + 1 == reader.lengths[place] and reader.lasts[place] != 0
+    entry = reader.head % RING
+    return reader.taken + 1 == reader.lengths[entry] and reader.lasts[entry] != 0
 
 
 _WRITTEN = int(Counter.WRITE_BEATS)
@@ -185,17 +185,17 @@ def step_writer(cycle, writer, wakes):
         return False
     if writer.active_from > cycle or writer.offered < NEVER:
         return True
-    # a response frees its place in the cycle after it came
+    # a response makes room in the cycle after it came
     while writer.answered < writer.landed and writer.answers[writer.answered % RING] < cycle:
         writer.answered += 1
     if writer.tail - writer.head >= WRITES_AHEAD or writer.tail - writer.answered >= WRITES_OUTSTANDING:
         return True
     length = min(BURST_BEATS - writer.beat % BURST_BEATS, writer.left)
-    place = writer.tail % RING
-    writer.lengths[place], writer.begins[place], writer.kinds[place] = length, cycle, writer.kind
+    entry = writer.tail % RING
+    writer.lengths[entry], writer.begins[entry], writer.kinds[entry] = length, cycle, writer.kind
     writer.left -= length
     writer.beat += length
-    writer.finals[place] = writer.final and writer.left == 0
+    writer.finals[entry] = writer.final and writer.left == 0
     writer.tail += 1
     writer.offered = cycle + ADDRESS
     wake(wakes, PORT_WRITES, cycle + ADDRESS)
@@ -213,11 +213,11 @@ def data_room(cycle, writer):
 @compiled
 def give_data(cycle, writer, counted):
     """Give a beat; it is at the port in the next cycle, and there until the memory takes it."""
-    place = writer.head % RING
-    counted[_WRITTEN + writer.kinds[place]] += 1
+    entry = writer.head % RING
+    counted[_WRITTEN + writer.kinds[entry]] += 1
     writer.shown_from = cycle + 1
     writer.sent += 1
-    if writer.sent == writer.lengths[place]:
+    if writer.sent == writer.lengths[entry]:
         writer.sent = 0
         writer.head += 1
 
@@ -262,10 +262,10 @@ def step_read_port(cycle, port, readers, outstanding, latency, wakes):
         return
     accepted = max(cycle + shared, _free_at(port, MEMORY_BURSTS))
     reader = readers[manager]
-    place = (reader.tail - 1) % RING
-    reader.starts[place] = max(accepted + latency, port.free)
+    entry = (reader.tail - 1) % RING
+    reader.starts[entry] = max(accepted + latency, port.free)
     reader.offered, reader.address_from = NEVER, cycle if shared else accepted
-    port.last, port.accepted, port.free = manager, accepted, reader.starts[place] + reader.lengths[place]
+    port.last, port.accepted, port.free = manager, accepted, reader.starts[entry] + reader.lengths[entry]
     port.ends[port.count % RING] = port.free - 1
     port.count += 1
     wake(wakes[manager], LOADS, cycle)
@@ -275,10 +275,10 @@ def step_read_port(cycle, port, readers, outstanding, latency, wakes):
 @compiled
 def _take_data(cycle, port, writers, done, wakes, latency):
     """Pass a beat of the burst whose turn it is."""
-    place = port.landed % RING
-    if port.landed == port.accepted or port.accepts[place] >= cycle:
+    entry = port.landed % RING
+    if port.landed == port.accepted or port.accepts[entry] >= cycle:
         return
-    owner = port.owners[place]
+    owner = port.owners[entry]
     writer = writers[owner]
     if writer.shown_from > cycle:
         return
@@ -290,7 +290,7 @@ def _take_data(cycle, port, writers, done, wakes, latency):
     answer = cycle + latency
     if port.landed:
         answer = max(answer, port.answers[(port.landed - 1) % RING] + 1)
-    port.answers[place] = writer.answers[number] = answer
+    port.answers[entry] = writer.answers[number] = answer
     port.beats = 0
     port.landed += 1
     writer.landed += 1

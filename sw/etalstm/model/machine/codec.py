@@ -7,13 +7,13 @@ from etalstm.model.machine.state import compiled, record
 from etalstm_hw.contract import STREAM_BLOCK
 
 DECOMPRESSOR = record(
-    "words", "factor", "active", "rows", "row", "all_rows", "kept", "bf16", "have", "place", "mask_rows", "ended",
+    "words", "factor", "active", "rows", "row", "all_rows", "kept", "bf16", "have", "position", "mask_rows", "ended",
     "fits", "valid", "last", "part", "packed", "full", "full_last",
 )  # fmt: skip
 COMPRESSOR = record(
     "words", "factor", "row", "all_rows", "kept", "bf16", "part", "first_valid", "first_last", "second_valid",
-    "second_last", "place", "mask_place", "open", "read", "half", "block_row", "masking", "closing", "ending", "valid",
-    "last", "packed", "full", "full_last",
+    "second_last", "position", "mask_position", "open", "read", "half", "block_row", "masking", "closing", "ending",
+    "valid", "last", "packed", "full", "full_last",
 )  # fmt: skip
 _ROW_BITS_LEAST = 4
 
@@ -36,7 +36,7 @@ def begin_decompression(codec, elements, kept, bf16):
 def window_of(codec):
     """Give what a decompressor holds; once a cycle changes nothing of it, only a beat or room does."""
     return (
-        codec.active, codec.have, codec.place, codec.row, codec.mask_rows, codec.ended, codec.fits, codec.valid,
+        codec.active, codec.have, codec.position, codec.row, codec.mask_rows, codec.ended, codec.fits, codec.valid,
         codec.part, codec.packed, codec.full,
     )  # fmt: skip
 
@@ -49,7 +49,7 @@ def step_decompressor(codec, beat_there, beat_last, out_ready):
     gave_last = gave and (codec.full_last if factor > 1 else codec.last)
     ready = out_ready or not codec.full if factor > 1 else out_ready
     masked, last = codec.mask_rows > 0, codec.rows == 1
-    behind = codec.place + (_kept(codec, codec.row) << (0 if codec.bf16 else 1) if masked else 0)
+    behind = codec.position + (_kept(codec, codec.row) << (0 if codec.bf16 else 1) if masked else 0)
     odd = codec.bf16 and behind & 1 and (codec.mask_rows == 1 or last)
     after = behind + (1 if odd else 0)
     end, level = after >> 1, codec.have * words
@@ -59,7 +59,7 @@ def step_decompressor(codec, beat_there, beat_last, out_ready):
     takes = row_there and (not last or codec.fits) and (not codec.valid or ready)
     word_there = codec.ended or end < level
     fetches = word_there and ((takes and codec.mask_rows == 1 and not last) if masked else codec.rows != 0)
-    used = (after if takes else codec.place) + (2 if fetches else 0)
+    used = (after if takes else codec.position) + (2 if fetches else 0)
     used = min(used, codec.have * 2 * words)
     rest = codec.have - used // (2 * words)
     taken = beat_there and codec.active and not codec.ended and (final or rest != 2)
@@ -72,13 +72,13 @@ def step_decompressor(codec, beat_there, beat_last, out_ready):
         if not final:
             codec.have = rest + 1
     if takes and last:
-        codec.active = codec.have = codec.place = codec.mask_rows = codec.ended = 0
+        codec.active = codec.have = codec.position = codec.mask_rows = codec.ended = 0
         codec.fits = 0
     return took_beat, gave, gave_last
 
 
 @compiled
-def _move(codec, takes, fetches, rest, place, ready, factor):
+def _move(codec, takes, fetches, rest, position, ready, factor):
     """Update window, mask and output."""
     if factor > 1:
         if ready:
@@ -95,7 +95,7 @@ def _move(codec, takes, fetches, rest, place, ready, factor):
         codec.mask_rows -= 1
     if fetches:
         codec.mask_rows = STREAM_BLOCK // codec.words
-    codec.have, codec.place = rest, place
+    codec.have, codec.position = rest, position
 
 
 @compiled
@@ -112,9 +112,8 @@ def step_compressor(codec, beat_there, beat_last, out_ready):
     gave = out_ready and (codec.full if factor > 1 else codec.valid)
     gave_last = gave and (codec.full_last if factor > 1 else codec.last)
     ready = out_ready or not codec.full if factor > 1 else out_ready
-    takes = (
-        codec.second_valid and not codec.masking and not codec.ending and codec.place // words - codec.read < rows - 1
-    )
+    room = codec.position // words - codec.read < rows - 1
+    takes = codec.second_valid and not codec.masking and not codec.ending and room
     _give(codec, ready, factor)
     was_masking = codec.masking
     if takes:
@@ -154,10 +153,10 @@ def _place_row(codec):
         codec.half = halves & 1 and not ends
         count = (halves + (1 if ends else 0)) >> 1
     if not codec.open:
-        codec.mask_place = codec.place
-        codec.place += 1
+        codec.mask_position = codec.position
+        codec.position += 1
         codec.open = 1
-    codec.place += count
+    codec.position += count
     codec.block_row = 0 if ends else codec.block_row + 1
     codec.masking, codec.closing = ends, codec.second_last
 
@@ -172,8 +171,8 @@ def _give(codec, ready, factor):
         if codec.valid and ready:
             codec.packed = 0 if codec.last else (codec.packed + 1) % factor
             codec.full, codec.full_last = codec.packed == 0, codec.last
-    known = codec.mask_place if codec.open else codec.place
-    end, partial = codec.place // words, codec.place % words != 0
+    known = codec.mask_position if codec.open else codec.position
+    end, partial = codec.position // words, codec.position % words != 0
     there = codec.read != known // words or (codec.ending and partial)
     last = codec.ending and codec.read == end - (0 if partial else 1)
     free = not codec.valid or ready
@@ -183,5 +182,5 @@ def _give(codec, ready, factor):
         codec.valid, codec.last = 1, last
         codec.read += 1
         if last:
-            codec.place = (end + (1 if partial else 0)) * words
+            codec.position = (end + (1 if partial else 0)) * words
             codec.ending = 0

@@ -13,7 +13,7 @@ from etalstm.model.machine.latencies import (
     WRITE_PRODUCT,
     WRITE_SUM,
 )
-from etalstm.model.machine.queues import PLACES, TIMES, completed_at, met_at, offered, record_pop, take
+from etalstm.model.machine.queues import POSITIONS, TIMES, completed_at, met_at, offered, record_pop, take
 from etalstm.model.machine.state import (
     DONE_RING,
     EMITTER,
@@ -146,7 +146,7 @@ def step_vector(cycle, engine, queue, table, sizes, done, counted, wakes):
 
 FIRST, EMPTY, NULL, LAST = 1, 2, 4, 8  # flags of a scalar
 
-SCALARS = record(*PLACES, inner=RING, marks=RING, **TIMES)
+SCALARS = record(*POSITIONS, inner=RING, marks=RING, **TIMES)
 """Scalars on their way to the channels."""
 
 MAC_ENGINE = record("valid", "mac", "begins", "address", "backward", "end", "tile", "issued_at", "since")
@@ -187,14 +187,14 @@ def _leave(cycle, engine, vector, store, sums, sizes, done, wakes):
 @compiled
 def _make_step(cycle, engine, queue, scalars, instruction, wakes):
     """Combine instruction and scalar; take them with the last step that they have."""
-    place = scalars.head % RING
-    flags = scalars.marks[place]
+    entry = scalars.head % RING
+    flags = scalars.marks[entry]
     null = flags & NULL != 0
     last_tile = null or engine.tile + 1 == instruction.tiles
     engine.mac = not null
     engine.begins = flags & FIRST != 0
     engine.backward = instruction.backward
-    engine.address = instruction.queue + scalars.inner[place] * instruction.tiles + engine.tile
+    engine.address = instruction.queue + scalars.inner[entry] * instruction.tiles + engine.tile
     engine.end = flags & LAST != 0 and last_tile
     engine.valid, engine.since = 1, cycle + 1
     engine.tile = 0 if last_tile else engine.tile + 1

@@ -43,9 +43,9 @@ def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
     if ready:
         for channel in range(len(scalars)):
             fifo = scalars[channel]
-            place = fifo.tail % RING
-            fifo.pushed[place], fifo.inner[place] = cycle + STAGES, engine.out_inner
-            fifo.marks[place] = engine.out_flags
+            entry = fifo.tail % RING
+            fifo.pushed[entry], fifo.inner[entry] = cycle + STAGES, engine.out_inner
+            fifo.marks[entry] = engine.out_flags
             fifo.tail += 1
             wake(wakes[channel], MACS, cycle + STAGES + BUFFERED_FIFO)
     advance = not engine.out or ready

@@ -22,16 +22,16 @@ def plan_at(asked):
 @compiled
 def drop_plan(asked):
     """Take the next plan: its item and part."""
-    place = asked.head % RING
+    entry = asked.head % RING
     asked.head += 1
-    return asked.items[place], asked.parts[place]
+    return asked.items[entry], asked.parts[entry]
 
 
 @compiled
 def _ask(cycle, asked, reader, item, part, beat, beats):
     give_transfer(reader, beat, beats, cycle)
-    place = asked.tail % RING
-    asked.items[place], asked.parts[place], asked.pushed[place] = item, part, cycle
+    entry = asked.tail % RING
+    asked.items[entry], asked.parts[entry], asked.pushed[entry] = item, part, cycle
     asked.tail += 1
 
 

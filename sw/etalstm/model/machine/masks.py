@@ -49,7 +49,7 @@ def draw_bits(state, bits, threshold):
 
 @compiled
 def draw_some(filled, bits, left, kept, state):
-    """Keep bits of a mask: of `left` bits, those of the masks after it included, `kept` at random places are kept.
+    """Keep bits of a mask: of `left` bits, those of the masks after it included, `kept` random ones are kept.
 
     Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
     """
@@ -121,7 +121,7 @@ def fill_masks(number, bank, block, index, cast, masks, values, given, random, s
     for group in range(bank.groups):
         asked, filled = _asked(bank, group, block.occupied, block, cast, sizes)
         if len(given.masks):
-            value = np.int64(given.masks[given.places[cast.given_block + index] + group])
+            value = np.int64(given.masks[given.firsts[cast.given_block + index] + group])
         elif block.threshold >= 1 << 32:
             value = filled
         else:

@@ -27,7 +27,7 @@ from etalstm.model.machine.state import (
 )
 from etalstm_hw.contract.distance import STAGES
 
-PLACES = ("head", "tail", "known_head", "known_tail")
+POSITIONS = ("head", "tail", "known_head", "known_tail")
 """Entries taken and sent, and how many of each the middle knows of."""
 
 TIMES = {"pushed": RING, "popped": RING}
@@ -81,7 +81,7 @@ def room_at(fifos, depth):
     return latest
 
 
-QUEUE = record(*PLACES, "valid_from", "current", "taken", index=RING, **TIMES)
+QUEUE = record(*POSITIONS, "valid_from", "current", "taken", index=RING, **TIMES)
 """FIFO of instructions (numbers in the table) and the one at the output, -1 if there is none."""
 
 
@@ -105,9 +105,9 @@ def push(queues, wakes, instruction, engine, cycle):
     """Send an instruction to the queues of an engine."""
     for channel in range(1 if engine == CAST else len(queues)):
         queue = queues[channel, engine]
-        place = queue.tail % RING
-        queue.pushed[place] = cycle if engine == CAST else cycle + STAGES
-        queue.index[place] = instruction
+        entry = queue.tail % RING
+        queue.pushed[entry] = cycle if engine == CAST else cycle + STAGES
+        queue.index[entry] = instruction
         queue.tail += 1
         wake(wakes[channel], QUEUES, cycle + 1)
 

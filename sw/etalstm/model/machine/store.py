@@ -170,9 +170,9 @@ def _read(cycle, engine, vector, table):
     engine.inner_left -= 1
     ends = engine.inner_left == 0
     for beat in range(engine.span):
-        place = engine.beats_tail % RING
-        engine.items[place], engine.pushed[place] = engine.reading, cycle + 1 + beat
-        engine.lasts[place] = ends and beat + 1 == engine.span
+        entry = engine.beats_tail % RING
+        engine.items[entry], engine.pushed[entry] = engine.reading, cycle + 1 + beat
+        engine.lasts[entry] = ends and beat + 1 == engine.span
         engine.beats_tail += 1
     engine.free -= engine.span
     engine.cut_from = cycle + engine.span

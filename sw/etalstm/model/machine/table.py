@@ -38,7 +38,7 @@ class Tables(NamedTuple):
     table: np.ndarray
     blocks: np.ndarray
     masks: np.ndarray  # of each group of every block that is broadcast, in order
-    places: np.ndarray  # int64: where the masks of each block begin
+    firsts: np.ndarray  # int64: where the masks of each block begin
     # block_streams, streams: int64, (n, 3): kept elements, first beat and beats of every stream: of blocks that are
     # broadcast, of LOAD and STORE
     block_streams: np.ndarray
@@ -60,10 +60,10 @@ def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, 
     `operands` are :class:`etalstm.model.operands.Densities`, which know what is not zero.
     """
     words = list(words)
-    places = {word: place for place, word in enumerate(dict.fromkeys(words))}  # of what is written often, in one table
-    table = np.zeros(len(places), INSTRUCTION)
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}  # equal ones are decoded once
+    table = np.zeros(len(numbers), INSTRUCTION)
     blocks: list[tuple] = []
-    for row, word in zip(table, places, strict=True):
+    for row, word in zip(table, numbers, strict=True):
         opcode, fields = contract.decode(word)
         row["opcode"] = opcode
         for name in _SAME & fields.keys():
@@ -81,13 +81,13 @@ def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, 
             blocks += _blocks(config, fields, operands)
     of_blocks = np.array(blocks or [(0,) * len(names_of(BLOCK))], BLOCK)
     table["text"] = _texts(table, of_blocks)
-    return table[[places[word] for word in words]], of_blocks
+    return table[[numbers[word] for word in words]], of_blocks
 
 
 def _texts(table: np.ndarray, blocks: np.ndarray) -> list[int]:
     """Give numbers that instructions share which take the same time in the same state of the machine.
 
-    Of addresses only the place within a burst takes part. Which turn of a loop it is does not show in its LOOP.
+    Of addresses only the address within a burst takes part. Which turn of a loop it is does not show in its LOOP.
     """
     same = table.copy()
     same["address"] %= BURST_BEATS
