@@ -75,7 +75,7 @@ def row_loads(plan):
 def test_a_map_tells_which_elements_some_sequence_sends(slices):
     """Those of the last two steps are in memory."""
     device, session = forwarded(STREAMED.with_execution(slices=slices))
-    division, operands = session.plan.map.division, session.plan.map.layers[0].sent
+    division, operands = session.plan.map.division, session.plan.map.layers[0].operands_sent
     assert division.count == slices
     for operand in operands:
         sends = sent_changes(session, operand)
@@ -93,7 +93,7 @@ def test_all_rows_but_those_of_elements_that_no_sequence_sends_are_loaded(slices
     device, session = forwarded(STREAMED.with_execution(slices=slices))
     plan, (layer,) = session.plan, session.plan.map.layers
     seen = needed = 0
-    for operand in layer.sent:
+    for operand in layer.operands_sent:
         sends = sent_changes(session, operand)
         tiles = [sends[:, sequences_of(plan, tile)].any(axis=1) for tile in range(plan.map.batch.count)]
         needed += sum(int(tile.sum()) for tile in tiles)
@@ -127,7 +127,7 @@ def test_of_three_thresholds_the_smallest_has_no_maps():
     execution = Execution(delta_inputs=DeltaInputs(((1.0, 0.2), (0.1, 0.2)), 0))
     shape = TrainingShape(NetworkShape(22, 34, 2), 10, 6, execution)
     session = assert_same_training(interpreted(), shape, iterations=1, seed=SEED)
-    operands = [operand for layer in session.plan.map.layers for operand in layer.sent]
+    operands = [operand for layer in session.plan.map.layers for operand in layer.operands_sent]
     assert [operand.needed is None for operand in operands] == [False, False, True, False]
 
 

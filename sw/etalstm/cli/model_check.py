@@ -168,7 +168,7 @@ class ModelledAccelerator(Accelerator):
         self.cycles += self.counters()["cycles"]
         image = self.transport.read_memory(program.address, program.instructions * INSTRUCTION_BYTES).tobytes()
         plan, architecture = self.session.plan, self.session.shape.execution.architecture
-        sent = [operand for layer in plan.map.layers for operand in layer.sent]
+        sent = [operand for layer in plan.map.layers for operand in layer.operands_sent]
         counters = count_program(
             self.config, words_of(image), Densities(self.config, plan), architecture,
             counted=Counted(self.config, self._read_window, plan.groups, sent), groups=plan.groups,

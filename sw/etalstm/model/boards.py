@@ -118,7 +118,7 @@ def gradients_seconds(layers: Sequence[int], boards: int, links: Links, passes: 
 
 
 def exchange_seconds(size: int, boards: int, links: Links) -> float:
-    """Give the time in which all hosts get the sum of their arrays: a share from all, added, and sent to all."""
+    """Give the time in which all hosts get the sum of their arrays: a share from all, added, and posted to all."""
     between = 2 * (1 - 1 / boards) * size / links.network + 2 * (boards - 1) * links.latency
     return between + 3 * size / links.host  # laid out for the exchange, added, and taken apart
 

@@ -94,7 +94,7 @@ class Counted:
         return changed(*(array.view(np.float32) for array in words))
 
     def _masks(self, cast: dict, nonzero: np.ndarray, lanes: int) -> np.ndarray:
-        """Give a block's masks in the order in which its groups are sent."""
+        """Give a block's masks in the order in which its groups are broadcast."""
         if cast["batch_outer"]:
             return self._masks_by_batch(cast, nonzero, lanes)
         gates, batch, _ = nonzero.shape
@@ -107,12 +107,12 @@ class Counted:
     def _masks_by_batch(self, cast: dict, nonzero: np.ndarray, lanes: int) -> np.ndarray:
         words, first = self._config.beat_words, cast["lane"] // self._config.beat_words
         last = (cast["lane"] + lanes - 1) // words
-        sent = np.zeros_like(nonzero)
+        broadcast = np.zeros_like(nonzero)
         lane = slice(cast["lane"], cast["lane"] + lanes)
-        sent[:, :, lane] = nonzero[:, :, lane]
+        broadcast[:, :, lane] = nonzero[:, :, lane]
         gates, batch, _ = nonzero.shape
         bits = np.zeros((batch, last - first + 1, words, MOST_GATES), np.uint64)
-        part = sent[:, :, first * words : (last + 1) * words].reshape(gates, batch, last - first + 1, words)
+        part = broadcast[:, :, first * words : (last + 1) * words].reshape(gates, batch, last - first + 1, words)
         bits[..., :gates] = part.transpose(1, 2, 3, 0)
         weights = np.uint64(1) << np.arange(words * MOST_GATES, dtype=np.uint64)
         return (bits.reshape(-1, words * MOST_GATES) * weights).sum(axis=1).astype(np.uint32)

@@ -59,7 +59,7 @@ class Densities:
             groups = [group for group in tiling.unit_groups for _ in range(kinds)]
             tiles = [Span(tile, 1) for tile in range(tiling.units.tiles)]
             indices = [(layer.index, groups, tiling.units), (layer.delta_index, tiles, tiling.units)]
-            for operand in layer.sent:
+            for operand in layer.operands_sent:
                 each = [Span(tile, 1) for tile in range(operand.partition.tiles)]
                 indices.append((operand.index, each, operand.partition))
             for array, streams, partition in indices:
@@ -84,7 +84,7 @@ class Densities:
             arrays = [(layer.operand.array, units), *([(layer.x.array, inputs)] if layer.x else [])]
             if delta := layer.delta.array if layer.delta else layer.delta_index:
                 arrays.append((delta, units))
-            arrays += [(operand.index, operand.partition) for operand in layer.sent]
+            arrays += [(operand.index, operand.partition) for operand in layer.operands_sent]
             if tokens := layer.tokens:
                 arrays += [(tokens.x.array, inputs), (tokens.chosen.array, tokens.columns)]
             for array, partition in arrays:
@@ -110,9 +110,7 @@ class Densities:
         return occupied, threshold, kept, 0, beats
 
     def _share_of_ones(self, cast: dict) -> float:
-        """Give the nonzero share of an array that is sent whole: 1. Rows of tokens have a single 1, in their token's
-        column.
-        """
+        """Give the nonzero share of an array that is broadcast whole: 1. Tokens have a single 1, in their column."""
         vector = cast["address"] // self._config.vector_beats
         for tokens in self._ones:
             array = tokens.chosen.array

@@ -170,8 +170,8 @@ class HardwareSession(Session):
         for arrays, states in zip(self._map.layers, h, strict=True):
             self._write_input(arrays.h.first(len(states)), states, arrays.number)
         for arrays, values in zip(self._map.layers if sent else [], sent, strict=True):
-            parts = np.split(values, [arrays.sent[0].partition.size], axis=2) if arrays.sent else []
-            for operand, part in zip(arrays.sent, parts, strict=True):
+            parts = np.split(values, [arrays.operands_sent[0].partition.size], axis=2) if arrays.operands_sent else []
+            for operand, part in zip(arrays.operands_sent, parts, strict=True):
                 self._write_input(operand.sent.first(len(x)), part, arrays.number)
         self.spill.take(sealed)
 

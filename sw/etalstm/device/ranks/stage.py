@@ -62,7 +62,7 @@ class Piece(NamedTuple):
 class StageSession:
     """As many sessions of the stage's layers as micro-batches are stored there at once; all have the same weights.
 
-    Where a device or the loss fails, nothing is left out: once a step of a pass has failed, None is sent in the place
+    Where a device or the loss fails, nothing is left out: once a step of a pass has failed, None is posted in the place
     of arrays. So no rank waits in vain.
 
     The arguments of the sessions, of :func:`shape_of_stage`, have been checked, so their hooks are called. `exchange`

@@ -201,11 +201,11 @@ def data(bench: Bench) -> Outcome:
     outcome = Outcome("port data", f"{depth} vectors through each channel's port and scratch memory, twice")
     words = depth * config.lanes
     for half in range(2):
-        sent = np.stack([patterns(words, 100 * half + n) for n in range(config.channels)])
+        written = np.stack([patterns(words, 100 * half + n) for n in range(config.channels)])
         if half:
-            sent = np.roll(sent, words // 2, axis=1)
-        bench.write(0, sent)
-        bench.write(depth, np.full_like(sent, FILL))
+            written = np.roll(written, words // 2, axis=1)
+        bench.write(0, written)
+        bench.write(depth, np.full_like(written, FILL))
 
         def emit(program):
             transfer(program, bench, Opcode.LOAD, Memory.SCRATCH, 0, depth, writes=["all"])
@@ -214,7 +214,7 @@ def data(bench: Bench) -> Outcome:
         bench.run(emit)
         got = bench.read(depth, depth).reshape(config.channels, -1)
         for channel in range(config.channels):
-            if difference := describe(sent[channel], got[channel], config.beat_words):
+            if difference := describe(written[channel], got[channel], config.beat_words):
                 port = bench.port_of(channel)
                 suspect = f"a data line of {port}" if "stuck" in difference else f"{port} or that scratch memory"
                 outcome.findings.append(Finding(f"channel {channel} ({port}): {difference}", suspect))

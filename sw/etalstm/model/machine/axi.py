@@ -155,7 +155,7 @@ def last_beat(reader):
 _WRITTEN = int(Counter.WRITE_BEATS)
 
 WRITER = record(
-    "left", "active_from", "beat", "kind", "final", "head", "tail", "sent", "landed", "answered", "offered",
+    "left", "active_from", "beat", "kind", "final", "head", "tail", "written", "landed", "answered", "offered",
     "shown_from", lengths=RING, begins=RING, finals=RING, kinds=RING, answers=RING,
 )  # fmt: skip
 """The transfer that is being cut and its bursts: of `head` data are given, of `landed` they go out at the port.
@@ -216,9 +216,9 @@ def give_data(cycle, writer, counted):
     entry = writer.head % RING
     counted[_WRITTEN + writer.kinds[entry]] += 1
     writer.shown_from = cycle + 1
-    writer.sent += 1
-    if writer.sent == writer.lengths[entry]:
-        writer.sent = 0
+    writer.written += 1
+    if writer.written == writer.lengths[entry]:
+        writer.written = 0
         writer.head += 1
 
 

@@ -8,13 +8,13 @@ from etalstm_hw.contract import MOST_GATES, Counter
 _SEEN, _SKIPPED = int(Counter.SCALARS_SEEN), int(Counter.SCALARS_SKIPPED)
 
 GIVEN = np.dtype(np.uint32)
-"""Masks that were counted from data: of each block its groups' in the order in which they are sent."""
+"""Masks that were counted from data: of each block its groups' in the order in which they are broadcast."""
 
 BANK = record(
     "text", "block", "groups", "nonzero", "wanted", "begins", "finish", "last", "sums", "batch_outer", "gates",
     "chunks", "batch", "lane", "first_sum",
 )  # fmt: skip
-"""A buffer: what is to be sent of it. Masks that are not given follow from ``text`` of the CAST and ``block``."""
+"""A buffer: what is to be broadcast of it. Masks that are not given follow from ``text`` of the CAST and ``block``."""
 
 
 @compiled
@@ -75,7 +75,7 @@ def count_bits(mask):
 
 @compiled
 def _asked(bank, group, real, block, cast, sizes):
-    """Give the words of a group that are sent, and those of them that hold an element of the network."""
+    """Give the words of a group that are broadcast, and those of them that hold an element of the network."""
     if not bank.batch_outer:
         lane, chunk = group // (bank.gates * bank.chunks), group % bank.chunks
         count = min(sizes.chunk, bank.batch - chunk * sizes.chunk)
@@ -130,8 +130,8 @@ def fill_masks(number, bank, block, index, cast, masks, values, given, random, s
             kept -= count_bits(value)
         values[number, group] = value
         masks[number, group] = asked if sizes.send_zeros else value
-        sent, wanted = count_bits(masks[number, group]), count_bits(asked)
+        chosen, wanted = count_bits(masks[number, group]), count_bits(asked)
         counted[_SEEN] += wanted
-        counted[_SKIPPED] += wanted - sent
-        bank.nonzero += sent
+        counted[_SKIPPED] += wanted - chosen
+        bank.nonzero += chosen
         bank.wanted += wanted

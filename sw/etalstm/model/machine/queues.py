@@ -28,7 +28,7 @@ from etalstm.model.machine.state import (
 from etalstm_hw.contract.distance import STAGES
 
 POSITIONS = ("head", "tail", "known_head", "known_tail")
-"""Entries taken and sent, and how many of each the middle knows of."""
+"""Entries taken and put in, and how many of each the middle knows of."""
 
 TIMES = {"pushed": RING, "popped": RING}
 
@@ -87,7 +87,7 @@ QUEUE = record(*POSITIONS, "valid_from", "current", "taken", index=RING, **TIMES
 
 @compiled
 def has_room(queues, engine, depth, cycle):
-    """Tell whether an instruction can be sent to the queues of an engine in this cycle.
+    """Tell whether an instruction can be put into the queues of an engine in this cycle.
 
     The broadcaster's queue lies in the middle. Its FIFO's register holds an instruction besides its memory.
     """
@@ -102,7 +102,7 @@ def has_room(queues, engine, depth, cycle):
 
 @compiled
 def push(queues, wakes, instruction, engine, cycle):
-    """Send an instruction to the queues of an engine."""
+    """Put an instruction into the queues of an engine."""
     for channel in range(1 if engine == CAST else len(queues)):
         queue = queues[channel, engine]
         entry = queue.tail % RING

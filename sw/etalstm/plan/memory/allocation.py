@@ -114,7 +114,7 @@ class LayerAllocation:
         ----------
         below : CellArrays or None     the layer below
         exchange : Exchange or None    of all layers; None if there is one group of channels
-        room : SendingRoom or None     of all layers; None if their operands are sent whole
+        room : SendingRoom or None     of all layers; None if their operands are broadcast whole
         """
         self._below, self._exchange = below, exchange
         made: list[LayerArrays] = []
@@ -154,8 +154,8 @@ class LayerAllocation:
             exchange=self._exchange, x=x, x_step=1 if self._below else 0, dx=dx, operand=operand,
             operand_step=operand_step, operand_gradient=operand_gradient, outputs=outputs,
             output_gradients=tuple(self._of_units(name, 1) for name in stage.gradients) if has_stage else (),
-            index=index, delta=delta, delta_index=delta_index, needed=needed, dh_sum=dh_sum,
-            delta_inputs=self._delta_inputs, sent=sent, sums=room.sums(tiling) if room else None, tokens=tokens,
+            index=index, delta=delta, delta_index=delta_index, needed=needed, dh_sum=dh_sum, tokens=tokens,
+            delta_inputs=self._delta_inputs, operands_sent=sent, sums=room.sums(tiling) if room else None,
         )  # fmt: skip
         return CellArrays(**vars(arrays), c=c, dy=dy, dc=dc) if c and dy and dc else arrays
 

@@ -137,7 +137,7 @@ class LayerArrays(ParameterArrays):
         gate, which rows the present δ needs
     dh_sum : Sequence     dy + dh of a step; None unless the batch is masked
     delta_inputs : LayerInputs    which elements of the operands are broadcast
-    sent : (SentOperand, SentOperand)    x and the other operand, where only their changes are broadcast; else ()
+    operands_sent : (SentOperand, SentOperand)    x and the other operand, where only changes are broadcast; else ()
     sums : Sequence       then the sums of the gates, [tile][gate][b], as the present step leaves them
     tokens : TokenArrays  where x are tokens whose sums are shared; else None
     """
@@ -166,7 +166,7 @@ class LayerArrays(ParameterArrays):
     needed: Array | None
     dh_sum: Sequence | None
     delta_inputs: LayerInputs
-    sent: tuple[SentOperand, SentOperand] | tuple[()]
+    operands_sent: tuple[SentOperand, SentOperand] | tuple[()]
     sums: Sequence | None
     tokens: TokenArrays | None
 
@@ -206,8 +206,8 @@ class LayerArrays(ParameterArrays):
     @property
     def factors(self) -> tuple[tuple[Sequence | None, int], tuple[Sequence, int]]:
         """What δ is multiplied with in dW, x and the other operand: where they lie, and which step is step 0."""
-        if self.sent:
-            return (self.sent[0].sent, 0), (self.sent[1].sent, 0)
+        if self.operands_sent:
+            return (self.operands_sent[0].sent, 0), (self.operands_sent[1].sent, 0)
         return (self.x, self.x_step), (self.operand, self.operand_step)
 
     @property

@@ -194,9 +194,9 @@ class BackwardStage:
         self._cell, self._stage, tiling = layer.cell, layer.stage, layer.tiling
         self._streams, most = Streams(emitter, network, layer), max(group.count for group in tiling.unit_groups)
         self._take(scratch, most, network.batch.size, skips)
-        of_x, of_operand = self._collecting(layer.sent, scratch, most) if layer.sent else (None, None)
+        of_x, of_operand = self._collecting(layer.operands_sent, scratch, most) if layer.operands_sent else (None, None)
         self.collects_in_delta = of_operand is not None and of_operand.vectors[0] == self._delta
-        passes_in_delta = not layer.sent and self._masking is not None
+        passes_in_delta = not layer.operands_sent and self._masking is not None
         delays = not (self.collects_in_delta or passes_in_delta) and len(layer.cell.stages) == 1
         of_stage = self._row_map, self._whole_beats, self._masking, of_x, of_operand, delays
         self.propagations = [Propagation(config, emitter, network, product, *of_stage) for product in products]

@@ -73,8 +73,8 @@ class ForwardStage:
         self._sender: Sender | None = None
         self.inputs: InputSender | None = None
         self._has_maps = self._sums_of_products[0].has_maps
-        if layer.sent:
-            self._send(layer.sent, scratch, most)
+        if layer.operands_sent:
+            self._send(layer.operands_sent, scratch, most)
 
     @property
     def gates(self) -> int:

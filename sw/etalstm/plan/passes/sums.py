@@ -169,7 +169,7 @@ class ProductSums:
         self._refreshes: Callable[[int], bool] = layer.delta_inputs.refreshes
         self.tokens: TokenSums | None = None
         self._take_weights(shares)
-        has_maps = skips and any(operand.needed for operand in layer.sent)
+        has_maps = skips and any(operand.needed for operand in layer.operands_sent)
         self.has_maps = has_maps and self._loads_prevail(config, network.batch.size)
 
     def _take_weights(self, shares: bool) -> None:
@@ -201,14 +201,14 @@ class ProductSums:
             add_terms(self._emitter, self._weights, sums, self.tokens.terms(step, batch_tile), None)
             return
         source = layer.x.part(step + layer.x_step, batch_tile)
-        sent = layer.sent[0] if layer.sent else None
+        sent = layer.operands_sent[0] if layer.operands_sent else None
         self._sum(step, batch_tile, sums, source, sent, layer.tiling.inputs, row=0, start=True, finish=False)
 
     def sum_state(self, step: int, batch_tile: int, sums: Sums) -> None:
         """Add the terms of the other operand, which ends the sums."""
         layer, row, starts = self._layer, self._layer.tiling.inputs.padded, self._layer.x is None
         source = layer.operand.part(step + layer.operand_step, batch_tile)
-        sent = layer.sent[1] if layer.sent else None
+        sent = layer.operands_sent[1] if layer.operands_sent else None
         self._sum(step, batch_tile, sums, source, sent, layer.tiling.units, row=row, start=starts, finish=True)
 
     def _sum(
