@@ -94,7 +94,7 @@ class Counted:
         return changed(*(array.view(np.float32) for array in words))
 
     def _masks(self, cast: dict, nonzero: np.ndarray, lanes: int) -> np.ndarray:
-        """Give a block's masks in the order in which its groups are broadcast."""
+        """Give a block's masks in the order in which its patches are broadcast."""
         if cast["batch_outer"]:
             return self._masks_by_batch(cast, nonzero, lanes)
         gates, batch, _ = nonzero.shape

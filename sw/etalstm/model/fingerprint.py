@@ -42,10 +42,10 @@ _TIMES = {
 }
 """Fields that are cycles."""
 
-_ADDRESSES = {"sequencer": "index registers", "readers": "beat", "log": "position positions", "writer": "beat"}
+_ADDRESSES = {"sequencer": "number registers", "readers": "beat", "log": "position positions", "writer": "beat"}
 """Fields that are beats of the memory, or that such beats follow from."""
 
-_FETCHED_FIELDS = ("asking", "asked_count", "ready", "pending", "dropped", "beats", "index")
+_FETCHED_FIELDS = ("asking", "asked_count", "ready", "pending", "dropped", "beats", "number")
 _FETCHED_ARRAYS = ("readers", "ports")
 """What belongs to the program's fetch: fields of the sequencer, and the entry ``FETCH`` of arrays."""
 

@@ -49,12 +49,12 @@ class Trace:
 
     Members
     -------
-    index : int    the next instruction
+    number : int   of the next instruction
     loops : list of [first instruction, end, turns to go], the innermost last
     """
 
     def __init__(self, table: np.ndarray, boundaries: np.ndarray):
-        self.index = 0
+        self.number = 0
         self.loops: list[list[int]] = []
         self._table, self._texts = table, table["text"].tolist()
         starts = np.flatnonzero(boundaries).tolist()
@@ -69,13 +69,13 @@ class Trace:
         if self._ends_turn():
             first, end, turns = self.loops[-1]
             return (_BACK, end - first, self._behind(end)) if turns > 1 else (_EXIT, self._behind(end))
-        if self.index not in self._parts:
-            end = self._ends[self.index]
-            self._parts[self.index] = (*self._texts[self.index : end], self._behind(end))
-        return self._parts[self.index]
+        if self.number not in self._parts:
+            end = self._ends[self.number]
+            self._parts[self.number] = (*self._texts[self.number : end], self._behind(end))
+        return self._parts[self.number]
 
-    def _behind(self, index: int) -> int:
-        return min(len(self._texts) - index, _FETCHED)
+    def _behind(self, number: int) -> int:
+        return min(len(self._texts) - number, _FETCHED)
 
     def advance(self) -> None:
         """Go to the next boundary."""
@@ -83,17 +83,17 @@ class Trace:
             loop = self.loops[-1]
             loop[2] -= 1
             if loop[2]:
-                self.index = loop[0]
+                self.number = loop[0]
             else:
                 self.loops.pop()
             return
-        self.index = self._ends[self.index]
-        last = self._table[self.index - 1]
+        self.number = self._ends[self.number]
+        last = self._table[self.number - 1]
         if last["opcode"] == Opcode.LOOP:
-            self.loops.append([self.index, self.index + int(last["length"]), int(last["turns"])])
+            self.loops.append([self.number, self.number + int(last["length"]), int(last["turns"])])
 
     def _ends_turn(self) -> bool:
-        return bool(self.loops) and self.index == self.loops[-1][1]
+        return bool(self.loops) and self.number == self.loops[-1][1]
 
 
 class _Effect(NamedTuple):
@@ -180,7 +180,7 @@ class Repeats:
         """Give the fingerprint of the machine's state; a machine that was not in it before is saved."""
         state = self._fingerprints.take(self._tables.table)
         if state.exact not in self._saved:
-            self._saved[state.exact] = _Saved(self._machine.words.copy(), self._trace.index)
+            self._saved[state.exact] = _Saved(self._machine.words.copy(), self._trace.number)
         return state
 
     def _restore(self, state: State) -> None:
@@ -188,8 +188,8 @@ class Repeats:
         saved, machine = self._saved[state.exact], self._machine
         machine.words[:] = saved.words
         engine, loops = machine.sequencer[0], self._trace.loops
-        engine["index"] += self._trace.index - saved.instruction
-        engine["following"] += self._trace.index - saved.instruction
+        engine["number"] += self._trace.number - saved.instruction
+        engine["following"] += self._trace.number - saved.instruction
         engine["depth"] = len(loops)
         for level, loop in enumerate(loops):
             machine.stack[level] = tuple(loop)

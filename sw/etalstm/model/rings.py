@@ -23,10 +23,10 @@ from etalstm.model.machine.state import (
 )
 
 ELSEWHERE = {
-    "queues": "head tail known_head known_tail current index pushed popped",
+    "queues": "head tail known_head known_tail current numbers pushed popped",
     "done": "count times",
     "sequencer": (
-        "length following held_index checked_index depth out_slot streams blocks row_lanes arrived starved "
+        "length following taken_number checked_number depth out_slot streams blocks row_lanes arrived starved "
         "cycle dispatched"
     ),
     "readers": "head ended tail starts lengths lasts",
@@ -151,7 +151,7 @@ def _queues(out, cycle, channel, m):
             _put_times(out, queue.pushed, queue.head, queue.tail, RING, cycle)
         else:
             _put_link(out, queue, cycle)
-        _put_instructions(out, queue.index, queue.head, queue.tail, m)
+        _put_instructions(out, queue.numbers, queue.head, queue.tail, m)
         _put(out, queue.current >= 0)
         if queue.current >= 0:
             _put_instruction(out, queue.current, m)
@@ -168,10 +168,10 @@ def _sequencer(out, m, table):
     for number in range(CAST):
         for channel in range(len(m.done)):
             _put(out, engine.dispatched[number] - m.done[channel, number].count)
-    if engine.held:
-        _put(out, table[engine.held_index].text)
+    if engine.taken:
+        _put(out, table[engine.taken_number].text)
     if engine.checked:
-        _put(out, table[engine.checked_index].text)
+        _put(out, table[engine.checked_number].text)
     if engine.out:
         _put_instruction(out, engine.out_slot, m)
 
@@ -275,7 +275,7 @@ def collect_rings(cycle, m, table, out):
         _store(out, cycle, channel, m)
         _writes(out, cycle, channel, m)
     length = out[0] + 1
-    _put(out, m.sequencer[0].following - m.sequencer[0].index)
+    _put(out, m.sequencer[0].following - m.sequencer[0].number)
     _reads(out, cycle, m.readers[FETCH])
     _port(out, cycle, m.ports[FETCH])
     return length, out[0] + 1

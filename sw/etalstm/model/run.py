@@ -1,7 +1,7 @@
 """Running the machine: parts that act cycle by cycle, and cycles left out in which none does.
 
 Long stretches of MACs are left out in closed form. While nothing but the broadcaster and the MAC engines act, the FIFO
-of scalars is full, and no sum is needed again soon, each scalar takes a cycle for each of its tiles. Whole groups of
+of scalars is full, and no sum is needed again soon, each scalar takes a cycle for each of its tiles. Whole patches of
 scalars are left out then, and time goes on by what they take: all else stays as it is, later.
 """
 
@@ -57,8 +57,8 @@ def others(wakes):
 @compiled
 def _is_steady(engine, bank, scalars, tiles, sizes):
     """Tell whether scalars pass as fast as the MAC engine takes them."""
-    number = engine.held_bank
-    if not (engine.held and engine.walking and engine.asked) or engine.held_void or engine.asked_void:
+    number = engine.rest_bank
+    if not (engine.rest and engine.walking and engine.asked) or engine.rest_null or engine.asked_null:
         return False
     if engine.asked_bank != number or engine.walk_bank != number or engine.sweeping or engine.fresh[number]:
         return False
@@ -74,19 +74,19 @@ def _is_steady(engine, bank, scalars, tiles, sizes):
 
 @compiled
 def skip_scalars(room, engine, banks, masks, scalars, tiles, sizes):
-    """Leave out groups of the block at hand whose scalars fit into `room` cycles; give how many scalars they have."""
-    bank = banks[engine.held_bank]
+    """Leave out patches of the block at hand whose scalars fit into `room` cycles; give how many scalars they have."""
+    bank = banks[engine.rest_bank]
     most = min(room // tiles, engine.remaining) - _MARGIN
     if most < _LEAST or not _is_steady(engine, bank, scalars, tiles, sizes):
         return 0
-    skipped, group, ahead = 0, engine.asked_group, engine.walk_group - engine.asked_group
-    while group + ahead < bank.groups - 1:
-        count = count_bits(masks[engine.held_bank, group])
+    skipped, patch, ahead = 0, engine.asked_patch, engine.walk_patch - engine.asked_patch
+    while patch + ahead < bank.patches - 1:
+        count = count_bits(masks[engine.rest_bank, patch])
         if skipped + count > most:
             break
         skipped += count
-        group += 1
-    engine.asked_group, engine.walk_group = group, group + ahead
+        patch += 1
+    engine.asked_patch, engine.walk_patch = patch, patch + ahead
     engine.remaining -= skipped
     return skipped
 

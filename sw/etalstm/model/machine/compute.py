@@ -84,8 +84,8 @@ def _blocked_until(cycle, engine, sizes):
 def _issue(cycle, engine, sizes, done, counted, wakes):
     """Note what the element occupies, and its instruction's completion with the last one."""
     if _is_activation(engine):
-        first, last = cycle + WRITE_ACTIVATION, cycle + ACTIVATION + 1 + sizes.groups
-        engine.units_free = cycle + sizes.groups
+        first, last = cycle + WRITE_ACTIVATION, cycle + ACTIVATION + 1 + sizes.banks
+        engine.units_free = cycle + sizes.banks
         counted[_ACTIVATION] += sizes.lanes
     else:
         first = last = cycle + (WRITE_PRODUCT if engine.op == MULTIPLY else WRITE_SUM)
@@ -278,7 +278,7 @@ def idle_kind(cycle, channel, m, table, sizes):
     if engine.valid or (queue.current >= 0 and queue.valid_from <= cycle):
         return _EMPTY
     if queue.head < queue.tail and queue.pushed[queue.head % RING] + BUFFERED_FIFO <= cycle:
-        instruction = table[queue.index[queue.head % RING]]
+        instruction = table[queue.numbers[queue.head % RING]]
         if completed_at(done, LOAD, instruction.wait_load) + 1 > cycle:
             return _WAIT_LOAD
         if completed_at(done, VECTOR, instruction.wait_vector) + 1 > cycle:

@@ -81,7 +81,7 @@ def room_at(fifos, depth):
     return latest
 
 
-QUEUE = record(*POSITIONS, "valid_from", "current", "taken", index=RING, **TIMES)
+QUEUE = record(*POSITIONS, "valid_from", "current", "taken", numbers=RING, **TIMES)
 """FIFO of instructions (numbers in the table) and the one at the output, -1 if there is none."""
 
 
@@ -107,7 +107,7 @@ def push(queues, wakes, instruction, engine, cycle):
         queue = queues[channel, engine]
         entry = queue.tail % RING
         queue.pushed[entry] = cycle if engine == CAST else cycle + STAGES
-        queue.index[entry] = instruction
+        queue.numbers[entry] = instruction
         queue.tail += 1
         wake(wakes[channel], QUEUES, cycle + 1)
 
@@ -165,7 +165,7 @@ def step_queues(cycle, queues, channel, table, done, wakes):
             queue.taken = 0
         if queue.tail == queue.head:
             continue
-        first = queue.index[queue.head % RING]
+        first = queue.numbers[queue.head % RING]
         ready = max(queue.pushed[queue.head % RING] + BUFFERED_FIFO, met_at(table[first], done, channel))
         if ready > cycle:
             following = min(following, ready)

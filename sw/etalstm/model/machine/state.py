@@ -73,7 +73,7 @@ class Sizes(NamedTuple):
     instruction_queue: int
     scalar_fifo: int  # scalars that wait in a channel before it says that it has no room
     scratch_reads: int
-    groups: int  # cycles in which an activation unit does its lanes of a vector
+    banks: int  # cycles in which an activation unit does its lanes of a vector
     units: int
     codec_words: int
     broadcast_words: int
@@ -101,7 +101,7 @@ def sizes_of(
         instruction_queue=config.instruction_queue,
         scalar_fifo=config.scalar_fifo + ROUND_TRIP,
         scratch_reads=config.scratch_reads,
-        groups=config.lanes // config.activation_units,
+        banks=config.lanes // config.activation_units,
         units=config.activation_units,
         codec_words=min(config.codec_words, config.beat_words),
         broadcast_words=config.broadcast_words,

@@ -250,7 +250,7 @@ def _move_data(cycle, engine, square, log, codec, writer, table, counted):
         give_data(cycle, writer, counted)
         _drop(engine)
     there = there and compressed
-    if engine.stream_head < engine.stream_tail and codec.row == codec.all_rows:
+    if engine.stream_head < engine.stream_tail and codec.beat == codec.all_beats:
         first = table[engine.streams[engine.stream_head % RING]]
         begin_compression(codec, first.elements, first.kept, first.bf16)
         engine.stream_head += 1
