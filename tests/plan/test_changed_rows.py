@@ -98,8 +98,8 @@ def test_all_rows_but_those_of_elements_that_no_sequence_sends_are_loaded(slices
         tiles = [sends[:, sequences_of(plan, tile)].any(axis=1) for tile in range(plan.map.batch.count)]
         needed += sum(int(tile.sum()) for tile in tiles)
         seen += len(tiles) * len(sends) * operand.partition.padded
-    groups = len(layer.tiling.unit_groups)
-    assert device.accelerator.rows == (groups * seen, groups * (seen - needed))
+    spans = len(layer.tiling.unit_spans)
+    assert device.accelerator.rows == (spans * seen, spans * (seen - needed))
 
 
 @pytest.mark.parametrize(

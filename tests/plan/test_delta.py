@@ -22,7 +22,7 @@ from tests.training import assert_same_training
 NEVER, OFTEN = DeltaInputs(0.2, 0), DeltaInputs(0.2, 4)
 SMALL = TrainingShape(NetworkShape(3, 5, 2), 8, 9)
 STREAMED = TrainingShape(NetworkShape(30, 33), 9, 9)
-"""Its weights do not stay in the lanes; it has several groups of units and several tiles of inputs."""
+"""Its weights do not stay in the lanes; it has several spans of units and several tiles of inputs."""
 
 
 def interpreted():

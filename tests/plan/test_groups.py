@@ -132,7 +132,7 @@ def test_usage_and_contributions_count_the_sequences_of_all_groups(grouped, stor
 
 @pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
 @pytest.mark.parametrize(
-    "sizes", [(8, 20, 3), (3, 4, 3), (90, 4, 2)], ids=["several column groups", "one column group", "many inputs"]
+    "sizes", [(8, 20, 3), (3, 4, 3), (90, 4, 2)], ids=["several column spans", "one column span", "many inputs"]
 )
 def test_no_group_reads_or_overwrites_what_another_needs(sizes, policy):
     for groups in (2, 4):

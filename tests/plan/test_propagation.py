@@ -50,7 +50,7 @@ def loaded_vectors(program):
 )
 def test_weights_are_brought_as_often_as_the_port_and_the_queue_want(batch, policy, of_units, of_inputs):
     plan = Plan(preset("test"), NETWORK, batch, STEPS, Execution(storage=Storage(policy)))
-    assert plan.map.layers[0].tiling.column_groups == [Span(first, 2) for first in (0, 2, 4, 6)]
+    assert plan.map.layers[0].tiling.column_spans == [Span(first, 2) for first in (0, 2, 4, 6)]
     of_operands = STEPS * 8 * batch  # x and h, for the weights' gradient
     expected = 128 * 4 * (of_units + of_inputs) + of_operands * blocks_of_gradient(plan)
     assert loaded_vectors(plan.programs["backward"]) == expected

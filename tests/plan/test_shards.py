@@ -13,7 +13,7 @@ from etalstm_hw.config import preset
 
 CONFIG = replace(preset("test"), channels=12, broadcasters=6)
 NETWORK = NetworkShape(5, 61, 2)
-UNLIKE = NetworkShape(40, 61)  # two groups cut its columns into column groups of 1, 2 and 2 tiles
+UNLIKE = NetworkShape(40, 61)  # two groups cut its columns into column spans of 1, 2 and 2 tiles
 
 
 def layer(groups, network=NETWORK):

@@ -24,7 +24,7 @@ from tests.training import assert_same_training
 SMALL = TrainingShape(NetworkShape(9, 20, 2), 7, 5, Execution(shared_tokens=11))
 TINY = TrainingShape(NetworkShape(3, 5), 8, 4, Execution(shared_tokens=11))
 STREAMED = TrainingShape(NetworkShape(30, 33), 9, 6, Execution(shared_tokens=13))
-"""Its weights do not stay in the lanes; it has several groups of units and several tiles of inputs."""
+"""Its weights do not stay in the lanes; it has several spans of units and several tiles of inputs."""
 
 
 def interpreted(config=None):

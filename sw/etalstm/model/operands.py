@@ -56,9 +56,9 @@ class Densities:
         beats = self._config.vector_beats
         for layer in plan.map.products:
             tiling, kinds = layer.tiling, len(layer.stage.kept)
-            groups = [group for group in tiling.unit_groups for _ in range(kinds)]
+            spans = [span for span in tiling.unit_spans for _ in range(kinds)]
             tiles = [Span(tile, 1) for tile in range(tiling.units.tiles)]
-            indices = [(layer.index, groups, tiling.units), (layer.delta_index, tiles, tiling.units)]
+            indices = [(layer.index, spans, tiling.units), (layer.delta_index, tiles, tiling.units)]
             for operand in layer.operands_sent:
                 each = [Span(tile, 1) for tile in range(operand.partition.tiles)]
                 indices.append((operand.index, each, operand.partition))
@@ -71,9 +71,9 @@ class Densities:
         beats = self._config.vector_beats
         for first, last, streams, partition in self._indices:
             if first <= address < last:
-                group = streams[(address - first) // beats % len(streams)]
-                lanes = sum(partition.lanes_of(tile) for tile in range(group.first, group.first + group.count))
-                return elements * lanes // (group.count * self._config.lanes)
+                span = streams[(address - first) // beats % len(streams)]
+                lanes = sum(partition.lanes_of(tile) for tile in range(span.first, span.first + span.count))
+                return elements * lanes // (span.count * self._config.lanes)
         raise ValueError(f"no index of a stream lies at beat {address}")
 
     def _arrays(self, plan: Plan) -> Iterator[_Broadcast]:

@@ -245,7 +245,7 @@ class Plan:
                 for arrays in layer.products:
                     gradient = GradientLayer(self.config, emitter, network, arrays, steps)
                     if self.groups > 1:
-                        TotalLayer(self.config, emitter, arrays).emit_behind(gradient.column_groups())
+                        TotalLayer(self.config, emitter, arrays).emit_behind(gradient.column_spans())
                     else:
                         gradient.emit()
         program.halt()

@@ -98,7 +98,7 @@ async def reads_no_weights_that_no_delta_needs(dut, stall):
         planned = session.plan.traffic()["weights"]["read"]
         spared = counters["spared_bytes"]["weights"]
         assert spared == planned - counters["read_bytes"]["weights"]
-        (width,) = {group.count for group in session.plan.map.layers[0].tiling.column_groups}
+        (width,) = {span.count for span in session.plan.map.layers[0].tiling.column_spans}
         row_bytes = width * config.lanes * 4 * config.channels
         assert counters["rows_skipped"] * row_bytes == spared > 0
         assert counters["rows_skipped"] < counters["rows_seen"]

@@ -33,7 +33,7 @@ class OutgrownError(StreamError):
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream that every channel has; kind, batch tile and group of units as a header has them.
+    """A stream that every channel has; kind, batch tile and span of units as a header has them.
 
     `vector` is that of its index in the layer's, of gates the first one in the region; `vectors` its length before
     compression.
@@ -43,7 +43,7 @@ class Stream:
     step: int
     kind: int
     tile: int
-    group: int
+    span: int
     vector: int
     vectors: int
 
@@ -68,14 +68,14 @@ class Intermediates:
                 if self._skipped[piece.layer, step]:
                     continue
                 for tile in range(network.batch.count):
-                    for number, group in enumerate(layer.tiling.unit_groups):
-                        vectors = group.count * network.batch.size_of(tile)
+                    for number, span in enumerate(layer.tiling.unit_spans):
+                        vectors = span.count * network.batch.size_of(tile)
                         if not layer.storage.compressed:
-                            first = network.gates(layer, step, tile, group).vector
+                            first = network.gates(layer, step, tile, span).vector
                             yield Stream(layer, step, DENSE_KIND, tile, number, first, GATES * vectors)
                             continue
                         for kind in range(len(KINDS)):
-                            index = layer.index_of(step, tile, group, kind).vector
+                            index = layer.index_of(step, tile, span, kind).vector
                             yield Stream(layer, step, kind, tile, number, index, vectors)
 
     def _pieces(self, segment: StoredSegment) -> Segment:
@@ -108,8 +108,8 @@ class Intermediates:
 
     def _laid_out(self, stream: Stream, values: np.ndarray) -> np.ndarray:
         """Give the elements (B, H) of a stream's sequences and units as each channel has them, (channels, elements)."""
-        division, group = self._network.division, stream.layer.tiling.unit_groups[stream.group]
-        units = elements(stream.layer.tiling.units)[:, group.first : group.first + group.count]
+        division, span = self._network.division, stream.layer.tiling.unit_spans[stream.span]
+        units = elements(stream.layer.tiling.units)[:, span.first : span.first + span.count]
         padded = np.append(values, np.zeros((len(values), 1), np.float32), axis=1)  # index -1 is a lane without a unit
         laid_out = []
         for part in range(division.count):
@@ -127,7 +127,7 @@ class Intermediates:
         encoding = Encoding.DENSE if dense else Encoding(stream.layer.storage.bf16)
         return StreamHeader(
             network=self._identity, layer=stream.layer.number, step=stream.step, kind=stream.kind, channel=channel,
-            tile=stream.tile, group=stream.group, encoding=encoding, beat_words=self._config.beat_words,
+            tile=stream.tile, group=stream.span, encoding=encoding, beat_words=self._config.beat_words,
             elements=stream.vectors * self._config.lanes, kept=kept, words=words,
         )  # fmt: skip
 

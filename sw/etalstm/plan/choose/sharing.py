@@ -42,8 +42,8 @@ class SharingCosts:
         self._steps, self._batch, self._config, self._lanes = plan.map.steps, plan.map.batch, config, layer.lanes
         self._inputs, self._units = tiling.inputs, tiling.units
         self._products = tiling.gates * tiling.units.tiles
-        self._widest = tiling.gates * max(group.count for group in tiling.unit_groups)
-        self._vectors = sum(tiling.weight_vectors(tiling.gates * group.count) for group in tiling.unit_groups)
+        self._widest = tiling.gates * max(span.count for span in tiling.unit_spans)
+        self._vectors = sum(tiling.weight_vectors(tiling.gates * span.count) for span in tiling.unit_spans)
         self._vector_cycles = config.vector_beats * plan.config.channels_per_port
         self._at_once = tokens_at_once(layer.lanes, tiling)
         self._activations = sum(operation.op in ACTIVATIONS for operation in layer.stage.forward)

@@ -231,7 +231,7 @@ class LayerAllocation:
         )
 
     def _index(self, kinds: int, tiling: LayerTiling, suffix: str) -> Array:
-        streams = self._steps * self._batch.count * len(tiling.unit_groups) * kinds
+        streams = self._steps * self._batch.count * len(tiling.unit_spans) * kinds
         return self._raw(f"index{suffix}", "intermediates", streams)
 
     def _delta_index(self, tiling: LayerTiling, suffix: str) -> Array:

@@ -31,7 +31,7 @@ class TokenArrays:
     chosen : Sequence
         (T, B, tokens): 1 in the column of the step's token, of the group that has the sequence; 0 at padding.
     sums : Array
-        What the bias and x of each token add up to. It lies as rows of weights: [unit group][token][unit tile][gate].
+        What the bias and x of each token add up to. It lies as rows of weights: [unit span][token][unit tile][gate].
     """
 
     columns: Partition
@@ -42,7 +42,7 @@ class TokenArrays:
 
 def tokens_at_once(config: Config, tiling: LayerTiling) -> int:
     """Give how many tokens' sums are made together: as many as half of the queue and a block of x hold."""
-    row_tiles = tiling.gates * max(group.count for group in tiling.unit_groups)
+    row_tiles = tiling.gates * max(span.count for span in tiling.unit_spans)
     return min(config.queue_depth // (2 * row_tiles), config.broadcast_words // config.lanes)
 
 
@@ -82,7 +82,7 @@ class ParameterArrays:
     -------
     rows, columns : the two copies of the matrix that the passes read
     weights : the matrix that the update works on. The column copy, unless copies are narrow: then like the velocity
-    gradient, velocity : [column group][row][column tile], each group's rows
+    gradient, velocity : [column span][row][column tile], each group's rows
     bias, bias_gradient, bias_velocity : [unit tile][gate]
     norms : Σ dW² of each column
     bias_sums : db of each slice, while segments follow one another; None if there is one slice
@@ -237,11 +237,11 @@ class LayerArrays(ParameterArrays):
         return gates * self.tiling.units.tiles * self.batch.size * self.batch.count
 
     def dw_at(self, number: int) -> Location:
-        """Where a backward pass leaves dW of a column group, of a group's part of the batch."""
+        """Where a backward pass leaves dW of a column span, of a group's part of the batch."""
         return Location(self.exchange.sums(number), 0) if self.exchange else self.gradient_at(number)
 
     def gradient_at(self, number: int) -> Location:
-        """Where a group's rows of a column group of the whole batch's dW begin."""
+        """Where a group's rows of a column span of the whole batch's dW begin."""
         return Location(self.gradient, self.shards.columns[number].first_in_shard)
 
     @property
@@ -249,12 +249,12 @@ class LayerArrays(ParameterArrays):
         """Where a backward pass leaves db of a group's part of the batch."""
         return self.group_bias or self.bias_gradient
 
-    def index_of(self, step: int, batch_tile: int, group: Span, kind: int) -> Location:
+    def index_of(self, step: int, batch_tile: int, span: Span, kind: int) -> Location:
         """Where the index of a stream lies."""
         if self.index is None:
             raise ValueError(f"a stage of layer {self.number} keeps no streams")
-        groups = self.tiling.unit_groups
-        number = (step * self.batch.count + batch_tile) * len(groups) + groups.index(group)
+        spans = self.tiling.unit_spans
+        number = (step * self.batch.count + batch_tile) * len(spans) + spans.index(span)
         return Location(self.index, number * len(self.stage.kept) + kind, (number, kind))
 
     def delta_at(self, step: int, batch_tile: int, tile: int = 0) -> Location:

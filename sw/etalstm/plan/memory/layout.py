@@ -69,42 +69,42 @@ def _columns(layer: LayerTiling) -> np.ndarray:
     return np.concatenate([inputs, units], axis=1)
 
 
-def _columns_by_group(layer: LayerTiling, some: range) -> list[np.ndarray]:
-    """Index of some of the machine's rows of a matrix (4H, K), [row][column tile][lane] of each column group."""
+def _columns_by_span(layer: LayerTiling, some: range) -> list[np.ndarray]:
+    """Index of some of the machine's rows of a matrix (4H, K), [row][column tile][lane] of each column span."""
     columns, width = _columns(layer), layer.inputs.size + layer.units.size
     rows = _rows(layer)[None, some.start : some.stop, None, None]
-    return [_combine((rows, width), (columns[:, None, g.first : g.first + g.count], 1)) for g in layer.column_groups]
+    return [_combine((rows, width), (columns[:, None, g.first : g.first + g.count], 1)) for g in layer.column_spans]
 
 
-def _copy(groups: list[np.ndarray], narrow: bool) -> np.ndarray:
-    """Lay the rows of groups, each (channels, rows, tiles, lanes), one after the other: (channels, vectors, lanes).
+def _copy(spans: list[np.ndarray], narrow: bool) -> np.ndarray:
+    """Lay the rows of spans, each (channels, rows, tiles, lanes), one after the other: (channels, vectors, lanes).
 
     With `narrow` a vector has two tiles that follow each other, (channels, vectors, lanes, 2). After an odd number of
     tiles follows padding.
     """
     if not narrow:
-        return np.concatenate([group.reshape(group.shape[0], -1, group.shape[3]) for group in groups], axis=1)
-    even = [np.pad(g, ((0, 0), (0, 0), (0, g.shape[2] % 2), (0, 0)), constant_values=-1) for g in groups]
-    pairs = [group.reshape(group.shape[0], -1, 2, group.shape[3]).swapaxes(2, 3) for group in even]
+        return np.concatenate([span.reshape(span.shape[0], -1, span.shape[3]) for span in spans], axis=1)
+    even = [np.pad(g, ((0, 0), (0, 0), (0, g.shape[2] % 2), (0, 0)), constant_values=-1) for g in spans]
+    pairs = [span.reshape(span.shape[0], -1, 2, span.shape[3]).swapaxes(2, 3) for span in even]
     return np.concatenate(pairs, axis=1)
 
 
 def column_copy_index(layer: LayerTiling) -> np.ndarray:
-    """Index of a matrix (4H, K) that lies as [column group][row][column tile][lane] in its column owners' windows.
+    """Index of a matrix (4H, K) that lies as [column span][row][column tile][lane] in its column owners' windows.
 
     Of narrow copies see :func:`_copy`.
     """
-    return _copy(_columns_by_group(layer, range(layer.rows)), layer.narrow)
+    return _copy(_columns_by_span(layer, range(layer.rows)), layer.narrow)
 
 
 def shards_index(shards: Shards) -> np.ndarray:
-    """Index of a matrix (4H, K) of which each group has its rows, [column group][row][column tile][lane]."""
-    groups = [_columns_by_group(shards.tiling, shards.rows_of(group)) for group in range(shards.groups)]
+    """Index of a matrix (4H, K) of which each group has its rows, [column span][row][column tile][lane]."""
+    groups = [_columns_by_span(shards.tiling, shards.rows_of(group)) for group in range(shards.groups)]
     return np.concatenate([_copy(columns, narrow=False) for columns in groups])
 
 
 def row_copy_index(layer: LayerTiling) -> np.ndarray:
-    """Index of a matrix (4H, K) that lies as [unit group][column][unit tile][gate][lane] in its row owners' windows.
+    """Index of a matrix (4H, K) that lies as [unit span][column][unit tile][gate][lane] in its row owners' windows.
 
     Of narrow copies see :func:`_copy`; their tiles are the gates of unit tiles.
     """
@@ -116,15 +116,15 @@ def row_copy_index(layer: LayerTiling) -> np.ndarray:
     state = np.where(state < layer.units.size, state + layer.inputs.size, -1)
     columns = np.concatenate([inputs, state])[None, :, None, None, None]
     gate = np.arange(layer.gates)[None, None, None, :, None]
-    groups = [
+    spans = [
         _combine(
             (units[:, None, g.first : g.first + g.count, None, :], width),
             (gate, layer.units.size * width),
             (columns, 1),
         ).reshape(units.shape[0], layer.depth, -1, units.shape[2])
-        for g in layer.unit_groups
+        for g in layer.unit_spans
     ]
-    return _copy(groups, layer.narrow)
+    return _copy(spans, layer.narrow)
 
 
 def bias_index(layer: LayerTiling) -> np.ndarray:
@@ -137,9 +137,9 @@ def bias_index(layer: LayerTiling) -> np.ndarray:
 def norms_index(shards: Shards) -> np.ndarray:
     """Index of a vector (K,) that lies as [column tile][lane] in its column owners' windows.
 
-    Each group has the columns of those column groups whose norms it sums.
+    Each group has the columns of those column spans whose norms it sums.
     """
-    columns, width = _columns(shards.tiling), sum(group.count for group in shards.normed)
+    columns, width = _columns(shards.tiling), sum(columns.count for columns in shards.normed)
     firsts = [shards.columns[group * shards.normed_stride].first_tile for group in range(shards.groups)]
     return np.concatenate([columns[:, first : first + width] for first in firsts])
 

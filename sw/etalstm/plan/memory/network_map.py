@@ -152,10 +152,10 @@ class NetworkMap:
         """Tell where the streams of a compressed cell's δ go."""
         return self.stored.segment_of(layer, step).deltas[layer]
 
-    def gates(self, layer: LayerArrays, step: int, batch_tile: int, group: Span) -> Location:
-        """Where the gates of a group of a dense cell lie, [tile][gate][b]."""
+    def gates(self, layer: LayerArrays, step: int, batch_tile: int, span: Span) -> Location:
+        """Where the gates of a span of units of a dense cell lie, [tile][gate][b]."""
         segment, batch = self.stored.segment_of(layer.number, step), self.batch
-        before = batch_tile * layer.tiling.units.tiles * batch.size + group.first * batch.size_of(batch_tile)
+        before = batch_tile * layer.tiling.units.tiles * batch.size + span.first * batch.size_of(batch_tile)
         earlier = sum(product.gates_vectors for product in layer.earlier)
         vector = segment.gates(layer.number, step) + earlier + len(layer.stage.kept_gates) * before
         return Location(segment.region, vector, (layer.number, step, batch_tile))

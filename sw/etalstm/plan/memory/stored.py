@@ -254,8 +254,8 @@ class StoredIntermediates:
         vectors = 0
         stages = [part for part in layer.products if part.has_stage]
         for part, tile in product(stages, range(self._batch.count)):
-            for group in part.tiling.unit_groups:
-                elements = group.count * self._batch.size_of(tile) * self._config.lanes
+            for span in part.tiling.unit_spans:
+                elements = span.count * self._batch.size_of(tile) * self._config.lanes
                 words = ceil_div(elements, STREAM_BLOCK) + (ceil_div(elements, 2) if layer.storage.bf16 else elements)
                 vectors += len(part.stage.kept) * ceil_div(words, self._config.lanes)
         return vectors

@@ -143,8 +143,8 @@ class LayerTiling:
     -------
     gates : int                     rows of each unit in the layer's matrix
     inputs, units : Partition           columns of the layer's matrix are the inputs' tiles, then the units' tiles
-    unit_groups : list of Span      unit tiles whose gates are summed together in the forward pass
-    column_groups : list of Span
+    unit_spans : list of Span      unit tiles whose gates are summed together in the forward pass
+    column_spans : list of Span
         Column tiles that are summed together in the backward pass and in the weights' gradient.
     row_lanes : int                 lanes of a δ block whose rows are summed together in the weights' gradient
     narrow : bool
@@ -154,8 +154,8 @@ class LayerTiling:
     gates: int
     inputs: Partition
     units: Partition
-    unit_groups: list[Span]
-    column_groups: list[Span]
+    unit_spans: list[Span]
+    column_spans: list[Span]
     row_lanes: int
     narrow: bool = False
 
@@ -165,13 +165,13 @@ class LayerTiling:
 
     @property
     def column_vectors(self) -> int:
-        """Vectors of a row of the column copy, all column groups together."""
-        return sum(self.weight_vectors(group.count) for group in self.column_groups)
+        """Vectors of a row of the column copy, all column spans together."""
+        return sum(self.weight_vectors(span.count) for span in self.column_spans)
 
     @property
     def row_vectors(self) -> int:
-        """Vectors of a row of the row copy, all groups of units together."""
-        return sum(self.weight_vectors(self.gates * group.count) for group in self.unit_groups)
+        """Vectors of a row of the row copy, all spans of units together."""
+        return sum(self.weight_vectors(self.gates * span.count) for span in self.unit_spans)
 
     @property
     def columns(self) -> int:
@@ -189,9 +189,9 @@ class LayerTiling:
         return self.inputs.padded + self.units.padded
 
     @property
-    def input_groups(self) -> list[Span]:
-        """The column groups of inputs alone, which come first."""
-        return [group for group in self.column_groups if group.first + group.count <= self.inputs.tiles]
+    def input_spans(self) -> list[Span]:
+        """The column spans of inputs alone, which come first."""
+        return [span for span in self.column_spans if span.first + span.count <= self.inputs.tiles]
 
     def lanes_of_column(self, tile: int) -> int:
         """Lanes of a column tile that hold columns."""
@@ -261,7 +261,7 @@ def tile_layer(
     config: Config, gates: int, stage_gates: int, vectors: int, batch: BatchTiles, input_size: int, hidden_size: int,
     narrow: bool = False,
 ) -> LayerTiling:  # fmt: skip
-    """Divide a product of a layer: the largest groups of tiles that queue, scratch, bias and weight memories hold.
+    """Divide a product of a layer: the largest spans of tiles that queue, scratch, bias and weight memories hold.
 
     A unit has `gates` rows in the matrix, `stage_gates` in those of all products of the stage, and needs so many
     scratch `vectors` for each sequence. With `narrow` a vector of weights holds two tiles.
@@ -283,28 +283,28 @@ def tile_layer(
         config.weight_depth // (2 * size),
         config.scratch_depth // (UPDATE_SETS * UPDATE_ARRAYS * gates * config.beat_words),
     )
-    column_groups = _column_groups(config, inputs, units, gates, max(1, most_columns), narrow)
-    widest = max(group.count for group in column_groups)
+    column_spans = _column_spans(config, inputs, units, gates, max(1, most_columns), narrow)
+    widest = max(span.count for span in column_spans)
     return LayerTiling(
-        gates=gates, inputs=inputs, units=units, unit_groups=spans(units.tiles, max(1, most_units)), narrow=narrow,
-        column_groups=column_groups, row_lanes=_row_lanes(config, units, gates, widest, batch.slices),
+        gates=gates, inputs=inputs, units=units, unit_spans=spans(units.tiles, max(1, most_units)), narrow=narrow,
+        column_spans=column_spans, row_lanes=_row_lanes(config, units, gates, widest, batch.slices),
     )  # fmt: skip
 
 
-def _column_groups(
+def _column_spans(
     config: Config, inputs: Partition, units: Partition, gates: int, most: int, narrow: bool
 ) -> list[Span]:
-    """Cut the columns into groups of at most `most` tiles.
+    """Cut the columns into spans of at most `most` tiles.
 
-    Where weights are loaded again for each use, inputs and units have groups of their own: several steps then share the
-    loads of the inputs' groups, see :mod:`etalstm.plan.passes.propagation`. But no group may become so narrow that
+    Where weights are loaded again for each use, inputs and units have spans of their own: several steps then share the
+    loads of the inputs' spans, see :mod:`etalstm.plan.passes.propagation`. But no span may become so narrow that
     reading a sparse δ takes longer than its products.
     """
     columns = inputs.tiles + units.tiles
     mixed = spans(columns, most)
-    vectors = sum(weight_vectors(group.count, narrow) for group in mixed)
+    vectors = sum(weight_vectors(span.count, narrow) for span in mixed)
     if not inputs.tiles or stay(config, vectors, gates * units.padded):
         return mixed
     apart = spans(inputs.tiles, most) + [Span(inputs.tiles + s.first, s.count) for s in spans(units.tiles, most)]
-    narrowest = min(group.count for group in apart)
+    narrowest = min(span.count for span in apart)
     return apart if narrowest * SPARSE_DELTA * config.beat_words >= 1 else mixed

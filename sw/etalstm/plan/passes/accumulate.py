@@ -23,8 +23,8 @@ class NormLayer:
     """Emits Σ dW² of each of a layer's columns, rows in ascending order.
 
     A sum over rows cannot be divided, so a group reads the rows of all groups. The columns are divided: each group sums
-    the norms of its column groups (:attr:`Shards.normed`). Each addition to a column waits for the one before. So as
-    many columns as possible take turns: the rows of several column groups lie beside each other in the scratch memory.
+    the norms of its column spans (:attr:`Shards.normed`). Each addition to a column waits for the one before. So as
+    many columns as possible take turns: the rows of several column spans lie beside each other in the scratch memory.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
@@ -68,7 +68,7 @@ def _tiles(batch: list[Columns]) -> int:
 
 
 def _batches(columns: tuple[Columns, ...], most: int) -> Iterator[list[Columns]]:
-    """Cut column groups into runs of at most so many tiles, or of one column group."""
+    """Cut column spans into runs of at most so many tiles, or of one column span."""
     batch: list[Columns] = []
     for each in columns:
         if batch and _tiles(batch) + each.count > most:
@@ -126,14 +126,14 @@ class GradientPass(ABC):
 
         self._emitter.in_turns(self._layer.tiling.gates * self._layer.tiling.units.tiles, self._room, biases)
         if self._normed_behind:
-            self._emitter.join_parts()  # norms read column groups, dW was written in other parts
+            self._emitter.join_parts()  # norms read column spans, dW was written in other parts
             self._normed_behind.emit()
 
     @abstractmethod
     def _move(self, columns: Columns | None, vector: int, vectors: int, buffers: list[Operand]) -> None:
-        """Move or add some vectors of a column group of dW, or of db; the first buffer has the result.
+        """Move or add some vectors of a column span of dW, or of db; the first buffer has the result.
 
-        `vector` is the first of them, from the column group's first in the shard on.
+        `vector` is the first of them, from the column span's first in the shard on.
         """
 
     def _columns(self, columns: Columns) -> None:
@@ -195,9 +195,9 @@ class TotalLayer(GradientPass):
         super().__init__(config, emitter, layer, buffers=most_totals(self._groups), normed=True)
 
     def emit_behind(self, summed: Iterator[int]) -> None:
-        """Append the layer's instructions between those of its dW: a column group's when the next one has been summed.
+        """Append the layer's instructions between those of its dW: a column span's when the next one has been summed.
 
-        So no group waits for what others have of it. `summed` appends a column group's dW and gives its number.
+        So no group waits for what others have of it. `summed` appends a column span's dW and gives its number.
         """
         each = self._layer.shards.columns
         for before, _ in pairwise(summed):

@@ -107,14 +107,14 @@ class Propagation:
         self._emitter, self._layer, self._batch = emitter, layer, network.batch
         self._row_map, self._whole_beats = row_map, whole_beats
         self._masking, self._of_x, self._of_operand = masking, of_x, of_operand
-        groups = [layer.tiling.weight_vectors(group.count) for group in layer.tiling.column_groups]
-        self._columns = Matrix.whole(layer.columns, groups, layer.tiling.rows)
+        spans = [layer.tiling.weight_vectors(span.count) for span in layer.tiling.column_spans]
+        self._columns = Matrix.whole(layer.columns, spans, layer.tiling.rows)
         self._weights = WeightStore(layer.lanes, emitter, [self._columns], layer.first_weight)
         self._half, self._turn = layer.lanes.queue_depth // 2, 0
         wanted, most, batch = self._sequences_per_load(config), self._most_sequences, network.batch
         self.most_tiles = max(1, min(ceil_div(wanted, batch.size), most // batch.size))
         sharing = min(MOST_STEPS, ceil_div(wanted, batch.batch), most // batch.batch)
-        self.steps = max(1, sharing) if layer.tiling.input_groups else 1
+        self.steps = max(1, sharing) if layer.tiling.input_spans else 1
         self._delays = delays and self.steps == 1 and self.most_tiles < batch.count
         self._left: list[Callable[[int], None]] = []
 
@@ -129,22 +129,22 @@ class Propagation:
 
     @property
     def _most_sequences(self) -> int:
-        """Sequences whose sums the queue, and the broadcaster, have room for, in the widest column group."""
-        lanes, widest = self._layer.lanes, max(group.count for group in self._layer.tiling.column_groups)
+        """Sequences whose sums the queue, and the broadcaster, have room for, in the widest column span."""
+        lanes, widest = self._layer.lanes, max(span.count for span in self._layer.tiling.column_spans)
         return min(lanes.queue_depth // widest, cast_sums(lanes.lanes, lanes.broadcast_words))
 
     def units(self, step: int, tiles: range) -> None:
         """Sum the units' columns of some batch tiles for the step or stage before; their δ is the present one."""
-        first = len(self._layer.tiling.input_groups)
+        first = len(self._layer.tiling.input_spans)
         parts = [(step, tile) for tile in tiles]
-        for number, group in enumerate(self._layer.tiling.column_groups[first:], start=first):
-            self._sum(number, group, parts, self._row_map, self._whole_beats if number == first else 0)
+        for number, span in enumerate(self._layer.tiling.column_spans[first:], start=first):
+            self._sum(number, span, parts, self._row_map, self._whole_beats if number == first else 0)
 
     def inputs(self, step: int, tiles: range) -> None:
         """Sum the inputs' columns, which leave the layer, after those of the units; unless steps share loads."""
         if self.steps == 1:
-            for number, group in enumerate(self._layer.tiling.input_groups):
-                self._sum(number, group, [(step, tile) for tile in tiles], self._row_map)
+            for number, span in enumerate(self._layer.tiling.input_spans):
+                self._sum(number, span, [(step, tile) for tile in tiles], self._row_map)
 
     def left(self, step: int) -> list[Emit]:
         """Give what stores the sums of a step that are not stored yet.
@@ -190,26 +190,26 @@ class Propagation:
         return [(step, tile) for step in shared for tile in range(self._batch.count)]
 
     def _pieces(self, parts: list[Part], pieces: range) -> tuple[list[Emit], list[Emit]]:
-        """Give the products and the last stores of the inputs' column groups that belong to some pieces.
+        """Give the products and the last stores of the inputs' column spans that belong to some pieces.
 
-        A group's sums are stored when the queue has no room for those of another group.
+        A span's sums are stored when the queue has no room for those of another span.
         """
-        groups = self._layer.tiling.input_groups
-        first, end = (piece * len(groups) // self.steps for piece in (pieces.start, pieces.stop))
+        spans = self._layer.tiling.input_spans
+        first, end = (piece * len(spans) // self.steps for piece in (pieces.start, pieces.stop))
         emits: list[Emit] = []
         stores: list[Emit] = []
         for number in range(first, end):
-            products, store, room = self._products(number, groups[number], parts)
+            products, store, room = self._products(number, spans[number], parts)
             if len(stores) == room:
                 emits.append(stores.pop(0))
             emits += products
             stores.append(partial(store, parts))
         return emits, stores
 
-    def _sum(self, number: int, group: Span, parts: list[Part], row_map: RowMap | None, whole_beats: int = 0) -> None:
-        """Sum a column group of parts of a step that share each load of weights, and store the sums, or leave that."""
+    def _sum(self, number: int, span: Span, parts: list[Part], row_map: RowMap | None, whole_beats: int = 0) -> None:
+        """Sum a column span of parts of a step that share each load of weights, and store the sums, or leave that."""
         (step, *_), tiles = parts[0], [tile for _, tile in parts]
-        products, store, room = self._products(number, group, parts, row_map, whole_beats)
+        products, store, room = self._products(number, span, parts, row_map, whole_beats)
         while len(self._left) >= room:
             self._left.pop(0)(step)
         emit_all(products)
@@ -218,12 +218,12 @@ class Propagation:
             emit_all(self.left(step))
 
     def _products(
-        self, number: int, group: Span, parts: list[Part], row_map: RowMap | None = None, whole_beats: int = 0
+        self, number: int, span: Span, parts: list[Part], row_map: RowMap | None = None, whole_beats: int = 0
     ) -> tuple[list[Emit], Callable[[list[Part]], None], int]:
-        """Give what emits a column group's products, run by run, and its sums' stores; and how many such sums fit."""
+        """Give what emits a column span's products, run by run, and its sums' stores; and how many such sums fit."""
         sizes = [self._batch.size_of(tile) for _, tile in parts]
         firsts = [sum(sizes[:n]) for n in range(len(sizes))]
-        sums, tiling = group.count * sum(sizes), self._layer.tiling
+        sums, tiling = span.count * sum(sizes), self._layer.tiling
         room = 2 if sums <= self._half else 1
         queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if room == 2 else 0)
         self._turn += 1
@@ -232,37 +232,37 @@ class Propagation:
         def products(run: Run) -> None:
             for part, size, first in zip(parts, sizes, firsts, strict=True):
                 begins, finishes = part is parts[0], part is parts[-1]
-                self._cast(part, run, group, size, first, run is runs[0] and begins, run is runs[-1] and finishes)
+                self._cast(part, run, span, size, first, run is runs[0] and begins, run is runs[-1] and finishes)
                 if begins:
                     beats = whole_beats if run is runs[0] else 0
                     weights = self._weights.bring(self._columns, number, run, needed=row_map, whole_beats=beats)
-                vectors = run.rows * self._columns.groups[number]
-                self._emitter.mac(weights, vectors, queue, sums, group.count, backward=True)
+                vectors = run.rows * self._columns.widths[number]
+                self._emitter.mac(weights, vectors, queue, sums, span.count, backward=True)
 
         def store(parts: list[Part]) -> None:
             for number, ((step, tile), size, first) in enumerate(zip(parts, sizes, firsts, strict=True)):
-                self._keep_sums(number, step, tile, group, queue.at(first * group.count), size)
+                self._keep_sums(number, step, tile, span, queue.at(first * span.count), size)
 
         return [partial(products, run) for run in runs], store, room
 
-    def _cast(self, part: Part, run: Run, group: Span, size: int, first_sum: int, start: bool, finish: bool) -> None:
+    def _cast(self, part: Part, run: Run, span: Span, size: int, first_sum: int, start: bool, finish: bool) -> None:
         layer = self._layer
         self._emitter.cast(
             layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
-            first_block=run.first_block, blocks=run.blocks, gates=layer.tiling.gates, batch=size, tiles=group.count,
+            first_block=run.first_block, blocks=run.blocks, gates=layer.tiling.gates, batch=size, tiles=span.count,
             first_sum=first_sum, narrow=layer.tiling.narrow, start=start, finish=finish,
         )  # fmt: skip
 
-    def _keep_sums(self, number: int, step: int, batch_tile: int, group: Span, queue: Operand, size: int) -> None:
-        """Store the sums of a column group's part `number` as the gradients of x and of the other operand."""
+    def _keep_sums(self, number: int, step: int, batch_tile: int, span: Span, queue: Operand, size: int) -> None:
+        """Store the sums of a column span's part `number` as the gradients of x and of the other operand."""
         layer, inputs = self._layer, self._layer.tiling.inputs.tiles
-        dx_count = max(0, min(group.count, inputs - group.first))
-        sums = queue.at(0, outer=1, inner=group.count)
+        dx_count = max(0, min(span.count, inputs - span.first))
+        sums = queue.at(0, outer=1, inner=span.count)
         if dx_count and layer.dx:
-            self._keep_dx(layer.dx, step, batch_tile, Span(group.first, dx_count), sums, size)
-        if dx_count == group.count:
+            self._keep_dx(layer.dx, step, batch_tile, Span(span.first, dx_count), sums, size)
+        if dx_count == span.count:
             return
-        tiles, sums = Span(group.first + dx_count - inputs, group.count - dx_count), sums.at(dx_count)
+        tiles, sums = Span(span.first + dx_count - inputs, span.count - dx_count), sums.at(dx_count)
         masking = self._masking if layer.is_recurrent else None
         if masking and self._batch.count > 1:  # the mask that the stage has brought is another tile's
             masking.bring(self._emitter, step, batch_tile, size)

@@ -31,18 +31,18 @@ from etalstm_hw.contract import Memory, Traffic
 
 @dataclass(frozen=True, kw_only=True)
 class Sums:
-    """The gates' sums of a group of units, for some sequences.
+    """The gates' sums of a span of units, for some sequences.
 
     Members
     -------
-    number : int       of the group
+    number : int       of the span
     size : int         sequences
     gates : int        rows of each unit
     queue : Operand    where the sums start in the queue: they alternate its halves
     """
 
     number: int
-    group: Span
+    span: Span
     size: int
     gates: int
     queue: Operand
@@ -51,7 +51,7 @@ class Sums:
     @property
     def row_tiles(self) -> int:
         """Vectors of rows that are summed for each scalar."""
-        return self.gates * self.group.count
+        return self.gates * self.span.count
 
     @property
     def vectors(self) -> int:
@@ -96,7 +96,7 @@ def add_terms(emitter: Emitter, weights: WeightStore, sums: Sums, terms: Terms, 
             first_block=run.first_block, blocks=run.blocks, gates=1, batch=sums.size, tiles=sums.row_tiles,
             start=terms.start and run is runs[0], finish=terms.finish and run is runs[-1], narrow=terms.narrow,
         )  # fmt: skip
-        vectors = run.rows * terms.matrix.groups[sums.number]
+        vectors = run.rows * terms.matrix.widths[sums.number]
         emitter.mac(brought or bring(), vectors, sums.queue, sums.vectors, sums.row_tiles, bias=bias)
 
 
@@ -121,8 +121,8 @@ class TokenSums:
     ):  # fmt: skip
         self._emitter, self._tokens, self._tiling, self._rows = emitter, tokens, tiling, rows
         self._config, self._first, self._bias = config, first_weight, bias
-        groups = (tiling.gates * group.count for group in tiling.unit_groups)
-        self.matrix = Matrix.whole(tokens.sums, groups, tokens.columns.padded)
+        spans = (tiling.gates * span.count for span in tiling.unit_spans)
+        self.matrix = Matrix.whole(tokens.sums, spans, tokens.columns.padded)
 
     def emit(self) -> None:
         """Append the sums of all tokens."""
@@ -130,13 +130,11 @@ class TokenSums:
         loop_through(self._emitter.loop, range(tiles.count), tiles.size_of, lambda tile: self._tile(weights, tile))
 
     def _tile(self, weights: WeightStore, tile: int) -> None:
-        tokens, tiling, groups = self._tokens, self._tiling, self._tiling.unit_groups
-        for number, group in enumerate(groups):
-            half = (tile * len(groups) + number) % 2
+        tokens, tiling, spans = self._tokens, self._tiling, self._tiling.unit_spans
+        for number, span in enumerate(spans):
+            half = (tile * len(spans) + number) % 2
             size, queue = tokens.x.batch.size_of(tile), Operand(Memory.QUEUE, self._config.queue_depth // 2 * half)
-            sums = Sums(
-                number=number, group=group, size=size, gates=tiling.gates, queue=queue, in_second_half=half == 1
-            )
+            sums = Sums(number=number, span=span, size=size, gates=tiling.gates, queue=queue, in_second_half=half == 1)
             terms = Terms(
                 source=tokens.x.part(0, tile), partition=tiling.inputs, matrix=self._rows, row=0, narrow=tiling.narrow,
                 start=True, finish=True,
@@ -175,8 +173,8 @@ class ProductSums:
     def _take_weights(self, shares: bool) -> None:
         """Say which weights the steps take: all rows, or those of the other operand and the sums of the tokens."""
         layer, tiling, emitter = self._layer, self._layer.tiling, self._emitter
-        groups = [tiling.weight_vectors(tiling.gates * group.count) for group in tiling.unit_groups]
-        self._rows = Matrix.whole(layer.rows, groups, tiling.depth)
+        spans = [tiling.weight_vectors(tiling.gates * span.count) for span in tiling.unit_spans]
+        self._rows = Matrix.whole(layer.rows, spans, tiling.depth)
         matrices = [self._rows]
         if shares and layer.tokens:
             of_x, of_operand = range(tiling.inputs.padded), range(tiling.inputs.padded, tiling.depth)
@@ -230,7 +228,7 @@ class ProductSums:
         add_terms(self._emitter, self._weights, sums, terms, bias)
 
     def _bias(self, sums: Sums, start: bool) -> Operand:
-        """Have the biases of some sums' rows in the bias memory: all groups' at once, if they fit, else their own.
+        """Have the biases of some sums' rows in the bias memory: all spans' at once, if they fit, else their own.
 
         Their own come when the sums `start`.
         """
@@ -240,10 +238,10 @@ class ProductSums:
             if not self._has_biases:
                 self._bring_biases(first, 0, everything)
             self._has_biases = True
-            return Operand(Memory.BIAS, first + gates * sums.group.first)
+            return Operand(Memory.BIAS, first + gates * sums.span.first)
         first += self._bias_half(sums)
         if start:
-            self._bring_biases(first, gates * sums.group.first, sums.row_tiles)
+            self._bring_biases(first, gates * sums.span.first, sums.row_tiles)
         return Operand(Memory.BIAS, first)
 
     def _bias_half(self, sums: Sums) -> int:

@@ -8,7 +8,7 @@ Several groups of channels each update their shard of the weights, then all exch
 Where the copies are narrow, each group has the weights of its shard, as it has their gradient and velocity. They are
 updated in place, and the others read them there: no exchange is needed.
 
-Groups wait for each other only before they read what others have updated. Meanwhile they update the next column group.
+Groups wait for each other only before they read what others have updated. Meanwhile they update the next column span.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -57,7 +57,7 @@ class Refresh:
 
     Parameters
     ----------
-    columns : Columns       the column group whose columns are written
+    columns : Columns       the column span whose columns are written
     room : int, optional
         Vectors of the scratch memory that a square may take. Without room for more, squares are the smallest ones.
 
@@ -114,11 +114,11 @@ class Refresh:
         config, columns, tiling = self._config, self._columns, self._layer.tiling
         tile, lane = divmod(square.first, tiling.units.lanes)
         base, of_unit = 0, self._of_unit
-        for group in tiling.unit_groups:
-            if tile < group.first + group.count:
+        for span in tiling.unit_spans:
+            if tile < span.first + span.count:
                 break
-            base += tiling.depth * of_unit * group.count
-        stride = of_unit * group.count  # vectors from one column to the next
+            base += tiling.depth * of_unit * span.count
+        stride = of_unit * span.count  # vectors from one column to the next
         to_column = stride * config.vector_beats
         for position in range(columns.count):
             column = columns.first_tile + position
@@ -126,7 +126,7 @@ class Refresh:
             partition = tiling.units if of_units else tiling.inputs
             before, padded = (tiling.inputs.tiles, tiling.inputs.padded) if of_units else (0, 0)
             start = (column - before) * partition.lanes + padded
-            vector = base + start * stride + of_unit * (tile - group.first)
+            vector = base + start * stride + of_unit * (tile - span.first)
             self._emitter.transpose(
                 weights.at(position, outer=columns.count, inner=of_unit * columns.count),
                 Location(self._layer.rows, vector), gates=of_unit, target=square.owner, beat=lane // config.beat_words,
@@ -205,7 +205,7 @@ class Steps:
 class UpdateLayer:
     """Emits one layer's update by channels that are one group.
 
-    As many units at a time as the smallest square has: their gates' rows of one column group are loaded with gradient
+    As many units at a time as the smallest square has: their gates' rows of one column span are loaded with gradient
     and velocity, updated, stored, and written into the copies, see :class:`Refresh`. Larger squares would make longer
     bursts. But nothing overlaps with the reads of the first step and with the writes of the last one, so steps are
     short.
@@ -244,12 +244,12 @@ class SharedUpdate:
         self._layers, self._steps = layers, steps
         pieces = [(layer, columns) for layer in layers for columns in layer.shards.columns]
         self._pieces = [
-            _ColumnGroup(config, emitter, steps, layer, columns, _updated(layer, columns, turn))
+            _ColumnSpan(config, emitter, steps, layer, columns, _updated(layer, columns, turn))
             for turn, (layer, columns) in enumerate(pieces)
         ]
 
     def emit(self) -> None:
-        """Append the instructions: a column group is spread when the next one has been updated."""
+        """Append the instructions: a column span is spread when the next one has been updated."""
         self._pieces[0].update()
         for before, piece in pairwise(self._pieces):
             piece.update()
@@ -260,14 +260,14 @@ class SharedUpdate:
 
 
 def _updated(layer: LayerArrays, columns: Columns, turn: int) -> Location:
-    """Where groups store their updated weights of a column group: in the exchange, or where narrow in the weights."""
+    """Where groups store their updated weights of a column span: in the exchange, or where narrow in the weights."""
     if layer.tiling.narrow or not layer.exchange:
         return Location(layer.weights, columns.first_in_shard, (columns.number,))
     return Location(layer.exchange.updated(turn), 0)
 
 
-class _ColumnGroup:
-    """Emits both halves of the update of a layer's column group.
+class _ColumnSpan:
+    """Emits both halves of the update of a layer's column span.
 
     `updated`: where the groups find its updated weights.
     """

@@ -55,42 +55,42 @@ def runs(partition: Partition, elements_per_unit: int, most_rows: int) -> list[R
 
 @dataclass(frozen=True)
 class Matrix:
-    """Rows of weights that a pass reads: some of an array that has groups one after the other, rows of vectors in each.
+    """Rows of weights that a pass reads: some of an array that has spans one after the other, rows of vectors in each.
 
     Members
     -------
-    groups : tuple of int    vectors of a row of each group
-    height : int             rows of every group in the array
+    widths : tuple of int    vectors of a row of each span
+    height : int             rows of every span in the array
     rows : range             those that are read
     """
 
     array: Array
-    groups: tuple[int, ...]
+    widths: tuple[int, ...]
     height: int
     rows: range
 
     @classmethod
-    def whole(cls, array: Array, groups: Iterable[int], height: int) -> "Matrix":
+    def whole(cls, array: Array, widths: Iterable[int], height: int) -> "Matrix":
         """Take all rows."""
-        return cls(array, tuple(groups), height, range(height))
+        return cls(array, tuple(widths), height, range(height))
 
     @property
     def row_vectors(self) -> int:
-        """Vectors of a row, all groups together."""
-        return sum(self.groups)
+        """Vectors of a row, all spans together."""
+        return sum(self.widths)
 
     @property
     def vectors(self) -> int:
         """Vectors that are read."""
         return self.row_vectors * len(self.rows)
 
-    def location(self, group: int, row: int) -> Location:
-        """Where a row of a group lies in the array."""
-        return Location(self.array, self.height * sum(self.groups[:group]) + row * self.groups[group])
+    def location(self, number: int, row: int) -> Location:
+        """Where a row of a span lies in the array."""
+        return Location(self.array, self.height * sum(self.widths[:number]) + row * self.widths[number])
 
-    def vector(self, group: int, row: int) -> int:
-        """Count the vectors that come before a row of a group, of those that are read."""
-        return len(self.rows) * sum(self.groups[:group]) + (row - self.rows.start) * self.groups[group]
+    def vector(self, number: int, row: int) -> int:
+        """Count the vectors that come before a row of a span, of those that are read."""
+        return len(self.rows) * sum(self.widths[:number]) + (row - self.rows.start) * self.widths[number]
 
 
 def staying(config: Config, sizes: Sequence[int], row_vectors: int) -> list[bool]:
@@ -102,7 +102,7 @@ def staying(config: Config, sizes: Sequence[int], row_vectors: int) -> list[bool
     Parameters
     ----------
     sizes : sequence of int    vectors of each matrix
-    row_vectors : int          vectors of a row of a group at most
+    row_vectors : int          vectors of a row of a span at most
     """
     if sum(sizes) <= config.weight_depth:
         return [True] * len(sizes)
@@ -124,7 +124,7 @@ class WeightStore:
 
     def __init__(self, config: Config, emitter: Emitter, matrices: Sequence[Matrix], first: int = 0):
         self._emitter, self._vector_beats = emitter, config.vector_beats
-        stays = staying(config, [matrix.vectors for matrix in matrices], max(max(m.groups) for m in matrices))
+        stays = staying(config, [matrix.vectors for matrix in matrices], max(max(m.widths) for m in matrices))
         resident = [matrix for matrix, stay in zip(matrices, stays, strict=True) if stay]
         *firsts, self._alternate = accumulate((matrix.vectors for matrix in resident), initial=first)
         self._firsts = dict(zip(resident, firsts, strict=True))
@@ -132,20 +132,20 @@ class WeightStore:
         self._loaded: set[tuple[Matrix, int, int]] = set()
         self._turn = 0
 
-    def runs(self, matrix: Matrix, partition: Partition, elements_per_unit: int, group: int) -> list[Run]:
+    def runs(self, matrix: Matrix, partition: Partition, elements_per_unit: int, number: int) -> list[Run]:
         """Runs of a broadcast array whose weights are brought together."""
-        most = len(matrix.rows) if matrix in self._firsts else self._half // matrix.groups[group]
+        most = len(matrix.rows) if matrix in self._firsts else self._half // matrix.widths[number]
         return runs(partition, elements_per_unit, min(most, MOST_COUNTED))
 
     def bring(
-        self, matrix: Matrix, group: int, run: Run, row_offset: int = 0, needed: RowMap | None = None,
+        self, matrix: Matrix, number: int, run: Run, row_offset: int = 0, needed: RowMap | None = None,
         whole_beats: int = 0,
     ) -> Operand:  # fmt: skip
         """Have the weights of a run in the weight memory.
 
         Parameters
         ----------
-        row_offset : int             rows of the group that come before the broadcast array's first
+        row_offset : int             rows of the span that come before the broadcast array's first
         needed : RowMap, optional
             If weights are brought again for each use, the rows that this one needs, of the broadcast array.
         whole_beats : int
@@ -153,14 +153,14 @@ class WeightStore:
         """
         row = row_offset + run.first_row
         if matrix in self._firsts:
-            to = Operand(Memory.WEIGHTS, self._firsts[matrix] + matrix.vector(group, row))
-            if (matrix, group, row) in self._loaded:
+            to = Operand(Memory.WEIGHTS, self._firsts[matrix] + matrix.vector(number, row))
+            if (matrix, number, row) in self._loaded:
                 return to
-            self._loaded.add((matrix, group, row))
+            self._loaded.add((matrix, number, row))
         else:
             to = Operand(Memory.WEIGHTS, self._alternate + self._half * (self._turn % 2))
             self._turn += 1
-        self._load(to, matrix.location(group, row), run, matrix.groups[group], needed, whole_beats)
+        self._load(to, matrix.location(number, row), run, matrix.widths[number], needed, whole_beats)
         return to
 
     def _load(self, to: Operand, rows: Location, run: Run, of_row: int, needed: RowMap | None, at_least: int) -> None:
@@ -223,20 +223,20 @@ class NeededRows:
         self._emitter, self._location = emitter, row_map.location
         self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
 
-    def keep(self, delta: Operand, kept: Operand, group: Span, size: int, *, anew: bool) -> None:
-        """Store 1 for each row of a group of units of which δ is kept for some sequence, [tile][gate].
+    def keep(self, delta: Operand, kept: Operand, span: Span, size: int, *, anew: bool) -> None:
+        """Store 1 for each row of a span of units of which δ is kept for some sequence, [tile][gate].
 
         Parameters
         ----------
-        delta : Operand    δ of the group, [tile][gate][b]
+        delta : Operand    δ of the span, [tile][gate][b]
         kept : Operand     vectors that are overwritten by as many elements, which are 0 where δ is dropped
-        group : Span       tiles of units
+        span : Span       tiles of units
         size : int         sequences
         anew : bool        forget what the map says; else its rows are still needed
         """
-        emitter, rows = self._emitter, NEEDED_ARRAYS * group.count
+        emitter, rows = self._emitter, NEEDED_ARRAYS * span.count
         emitter.vector(VectorOp.MULTIPLY, kept, Parameter(PARAMETER_NEEDED_SCALE), delta, inner=rows * size)
-        location = self._location.at(NEEDED_ARRAYS * group.first)
+        location = self._location.at(NEEDED_ARRAYS * span.first)
         if anew:
             emitter.vector(VectorOp.MULTIPLY, self._rows, ZERO, ZERO, inner=rows)
         else:
