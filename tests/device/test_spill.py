@@ -85,15 +85,15 @@ def test_what_comes_back_is_what_went():
         elsewhere = dataclasses.replace(first, region=segments[1].region, log=segments[1].log)
         intermediates.write(elsewhere, sealed)
         assert intermediates.read(elsewhere) == sealed
-        start = session.windows.read_words(session.plan.map.layers[0].index.part(0, 1)).view(np.uint32)[0, 0, 0]
+        start = session.windows.read_words(session.plan.map.layers[0].index.section(0, 1)).view(np.uint32)[0, 0, 0]
         assert start == segments[1].region.first * session.plan.map.config.vector_beats
 
 
 def damage_index(session, array):
     """Turn over a bit of the first word of an array's first vector."""
-    words = session.windows.read_words(array.part(0, 1)).copy()
+    words = session.windows.read_words(array.section(0, 1)).copy()
     words.view(np.uint32)[0, 0, 0] ^= 1
-    session.windows.write_words(array.part(0, 1), words)
+    session.windows.write_words(array.section(0, 1), words)
 
 
 def test_an_index_that_is_damaged_on_the_machine_is_not_believed():

@@ -79,7 +79,7 @@ def test_loops_leave_out_gaps_between_the_steps_that_share_loads(gap):
     plan = Plan(preset("test"), NetworkShape(17, 19), 8, 60, Execution(storage=Storage("ms1")))
     skipped = np.zeros((1, 60), bool)
     skipped[0, gap] = True
-    steps = {part.resource.part[0] for part in deltas_of(plan, plan.passes(skipped)[1][0])}
+    steps = {location.resource.section[0] for location in deltas_of(plan, plan.passes(skipped)[1][0])}
     assert steps == set(range(60)) - set(gap)
 
 

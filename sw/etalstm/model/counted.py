@@ -89,7 +89,7 @@ class Counted:
         tiles, beats = operand.partition.tiles, self._config.vector_beats
         part, tile = divmod(vector - operand.index.first, tiles)
         step, batch_tile = divmod(part, operand.sent.batch.count)
-        now, before = (operand.sent.part(number, batch_tile, tile) for number in (step, step - 1))
+        now, before = (operand.sent.at(number, batch_tile, tile) for number in (step, step - 1))
         words = [self._read(channel, (p.array.first + p.vector) * beats, size * beats) for p in (now, before)]
         return changed(*(array.view(np.float32) for array in words))
 

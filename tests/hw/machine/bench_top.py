@@ -138,7 +138,7 @@ def move_streams(session):
     taken = math.ceil(session.memory()["log_used"] / session.memory()["log"] * region.vectors)
     assert taken <= region.vectors - taken, "there is no other half"
     session.windows.write_words(region, np.full(region.index.shape, 0xDEADBEEF, np.uint32))
-    log = replace(segment.log, array=region.part(taken, region.vectors - taken))
+    log = replace(segment.log, array=region.section(taken, region.vectors - taken))
     streams.write(replace(segment, log=log), sealed)
 
 

@@ -227,7 +227,7 @@ class Intermediates:
             if layer.index:
                 of_step = layer.index.vectors // self._network.steps
                 first = piece.steps.start * of_step
-                yield layer, first, layer.index.part(first, len(piece.steps) * of_step)
+                yield layer, first, layer.index.section(first, len(piece.steps) * of_step)
 
     def _write_indices(self, segment: StoredSegment, streams: list[Stream], extents: np.ndarray) -> None:
         of_vector, lanes = self._config.vector_beats, self._config.lanes
@@ -245,7 +245,7 @@ class Intermediates:
     def _read_region(self, segment: StoredSegment, beats: int) -> np.ndarray:
         """Read the first beats of a region: uint32, (channels, beats, words of a beat), or more."""
         vectors = -(-beats // self._config.vector_beats)
-        words = self._windows.read_words(segment.region.part(0, vectors)).view(np.uint32)
+        words = self._windows.read_words(segment.region.section(0, vectors)).view(np.uint32)
         return words.reshape(self._channels, -1, self._config.beat_words)
 
     def _write_region(self, segment: StoredSegment, bodies: dict[tuple[int, int], np.ndarray], vectors: int) -> None:
@@ -253,7 +253,7 @@ class Intermediates:
         words = np.zeros(shape, np.uint32)
         for (channel, start), body in bodies.items():
             words[channel, start : start + len(body)] = body
-        self._windows.write_words(segment.region.part(0, vectors), words)
+        self._windows.write_words(segment.region.section(0, vectors), words)
 
 
 class Spill:

@@ -58,7 +58,7 @@ class DeltaReader:
         """Read the index beats: int64, (channels, T, batch tiles, unit tiles, words of an index)."""
         every, batch, size = self._arrays.delta_index, self._arrays.batch, self._config.vector_beats
         assert every, "a layer whose δ is compressed has indices"
-        of_steps = every.part(0, every.vectors // self._most_steps * self._skipped.size)
+        of_steps = every.section(0, every.vectors // self._most_steps * self._skipped.size)
         words = self._windows.read_words(of_steps).view(np.uint32)[..., : len(STREAM_INDEX)]
         shape = (self._memory.channels, self._skipped.size, -1, self._arrays.tiling.units.tiles, len(STREAM_INDEX))
         index = words.reshape(shape).astype(np.int64)
@@ -95,7 +95,7 @@ class DeltaReader:
         """Read the log up to a beat: uint32, (channels, beats, words of a beat); and the number of its first beat."""
         log, size = self._log, self._config.vector_beats
         assert log, "a layer whose δ is compressed has a log"
-        words = self._windows.read_words(log.part(0, max(1, -(-end // size) - log.first))).view(np.uint32)
+        words = self._windows.read_words(log.section(0, max(1, -(-end // size) - log.first))).view(np.uint32)
         return words.reshape(self._memory.channels, -1, self._config.beat_words), log.first * size
 
 
@@ -175,7 +175,7 @@ class Measures:
         if arrays.index is None:
             elements = int((~skipped).sum()) * batch * self._network.network.hidden_size
             return {"kept": (0,) * len(KINDS), "words": DENSE_TENSORS * elements}
-        of_steps = arrays.index.part(0, arrays.index.vectors // self._network.steps * skipped.size)
+        of_steps = arrays.index.section(0, arrays.index.vectors // self._network.steps * skipped.size)
         words = self._windows.read_words(of_steps).view(np.uint32)[:, :, : len(STREAM_INDEX)]
         index = words.reshape(len(words), skipped.size, -1, len(KINDS), len(STREAM_INDEX))[:, ~skipped]
         kept = index[..., STREAM_INDEX.index("kept")].sum((0, 1, 2))

@@ -409,6 +409,6 @@ class HardwareSession(Session):
 
     def _end_of(self, index: Location) -> int:
         """Give the largest beat, over channels, at which the stream of an index ends."""
-        words = self.windows.read_words(index.array.part(index.vector, 1)).view(np.uint32)[:, 0]
+        words = self.windows.read_words(index.array.section(index.vector, 1)).view(np.uint32)[:, 0]
         start, beats = (words[:, contract.STREAM_INDEX.index(name)] for name in ("start", "beats"))
         return int((start + beats).max())

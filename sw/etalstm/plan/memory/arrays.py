@@ -260,7 +260,7 @@ class LayerArrays(ParameterArrays):
     def delta_at(self, step: int, batch_tile: int, tile: int = 0) -> Location:
         """Where a tile's δ lies, or with compressed storage the index of its stream."""
         if self.delta:
-            return self.delta.part(step, batch_tile, self.tiling.gates * tile)
+            return self.delta.at(step, batch_tile, self.tiling.gates * tile)
         assert self.delta_index, "a layer stores its δ dense or as streams"
         number = (step * self.batch.count + batch_tile) * self.tiling.units.tiles + tile
         return Location(self.delta_index, number, (step, batch_tile))

@@ -1,4 +1,4 @@
-"""What instructions work on: vectors of lane memories, parameters, parts of arrays, sequences of them, logs."""
+"""What instructions work on: vectors of lane memories, parameters, sections of arrays, sequences of them, logs."""
 
 import math
 from collections.abc import Hashable
@@ -15,11 +15,11 @@ from etalstm_hw.contract import Memory
 
 
 @final
-class Part(NamedTuple):
-    """A part of an array in the channels' windows. Parts of one array are equal, or they share no vector."""
+class Section(NamedTuple):
+    """A section of an array in the channels' windows. Sections of one array are equal, or they share no vector."""
 
     array: Hashable
-    part: tuple = ()
+    section: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,16 @@ class Location:
 
     array: Array
     vector: int
-    part: tuple[Hashable, ...] = ()
+    section: tuple[Hashable, ...] = ()
 
     def at(self, offset: int) -> "Location":
         """Move by `offset` vectors."""
-        return Location(self.array, self.vector + offset, self.part)
+        return Location(self.array, self.vector + offset, self.section)
 
     @property
-    def resource(self) -> Part:
+    def resource(self) -> Section:
         """What the program tracks."""
-        return Part(self.array.name, self.part)
+        return Section(self.array.name, self.section)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Scratch:
 
 @dataclass(frozen=True)
 class Sequence:
-    """An array with a part for each step and batch tile, [tile][b] vectors in each (or [tile][gate][b]).
+    """An array with a section for each step and batch tile, [tile][b] vectors in each (or [tile][gate][b]).
 
     `tiles`: vectors for each sequence: tiles, or a multiple of them for several gates.
     """
@@ -151,7 +151,7 @@ class Sequence:
     tiles: int
     batch: BatchTiles
 
-    def part(self, step: int, batch_tile: int, tile: int = 0) -> Location:
+    def at(self, step: int, batch_tile: int, tile: int = 0) -> Location:
         """Vectors from `tile` on; all tiles of a step and batch tile are tracked together."""
         size = self.batch.size_of(batch_tile)
         start = step * self.step_vectors + batch_tile * self.tiles * self.batch.size
@@ -166,13 +166,13 @@ class Sequence:
         """The first steps as an array of their own: (steps, B, elements of a sequence)."""
         if steps == self.array.shape[0]:
             return self.array
-        return replace(self.array.part(0, steps * self.step_vectors), shape=(steps, *self.array.shape[1:]))
+        return replace(self.array.section(0, steps * self.step_vectors), shape=(steps, *self.array.shape[1:]))
 
     def step(self, number: int) -> Array:
         """One step as an array of its own: (B, elements of a sequence)."""
-        part, shape = self.array.part(number * self.step_vectors, self.step_vectors), self.array.shape[1:]
+        section, shape = self.array.section(number * self.step_vectors, self.step_vectors), self.array.shape[1:]
 
         def index() -> np.ndarray:
-            return np.where(part.index < 0, part.index, part.index - number * math.prod(shape))
+            return np.where(section.index < 0, section.index, section.index - number * math.prod(shape))
 
-        return replace(part, make_index=index, shape=shape)
+        return replace(section, make_index=index, shape=shape)

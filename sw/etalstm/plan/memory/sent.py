@@ -65,7 +65,7 @@ class SentOperand:
 
     def value(self, step: int, batch_tile: int, tile: int = 0) -> Location:
         """Where the operand of a step lies."""
-        return self.values.part(step + self.first, batch_tile, tile)
+        return self.values.at(step + self.first, batch_tile, tile)
 
     def changes(self, step: int, batch_tile: int, tile: int = 0) -> Location:
         """Where the index of a tile's changes lies."""
@@ -78,7 +78,7 @@ class SentOperand:
         Two steps take turns: a step's first changes are there before the last ones of the step before are broadcast.
         """
         worst = stream_vectors(self.sent.batch.size, self.partition.lanes)
-        return Log(DELTAS, self.streams.part(self._in_turn(step, batch_tile, tile) * worst, worst), worst)
+        return Log(DELTAS, self.streams.section(self._in_turn(step, batch_tile, tile) * worst, worst), worst)
 
     def row_map(self, step: int, batch_tile: int, tile: int = 0) -> RowMap | None:
         """Tell where the map of the rows lies that a step's changes need, if there is one; two steps take turns."""

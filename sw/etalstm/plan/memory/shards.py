@@ -125,7 +125,7 @@ class Exchange:
         return self._slot(turn % slots, self.updated_vectors)
 
     def _slot(self, number: int, vectors: int) -> Array:
-        return replace(self.array.part(number * vectors, vectors), name=f"{self.array.name} {number}")
+        return replace(self.array.section(number * vectors, vectors), name=f"{self.array.name} {number}")
 
 
 def allocate_exchange(into: MemoryMap, stages: Sequence[Shards]) -> Exchange | None:

@@ -195,7 +195,7 @@ class StoredIntermediates:
         result = []
         for number, (segment, (dense, gates, worst)) in enumerate(zip(segments, plans, strict=True)):
             region = self.regions[number % REGIONS]
-            log = Log(LOCAL_GRADIENTS, region.part(gates, region.vectors - gates), worst) if worst else None
+            log = Log(LOCAL_GRADIENTS, region.section(gates, region.vectors - gates), worst) if worst else None
             result.append(StoredSegment(segment, region, dense, log, {}))
         return self._with_deltas(result) if self.every_delta else self._with_one_delta(result)
 
@@ -209,7 +209,7 @@ class StoredIntermediates:
         first, logs = 0, dict[Piece, Log]()
         for pieces, count, need in zip(programs, vectors, worst, strict=True):
             if need and self.deltas:
-                log = Log(DELTAS, self.deltas.part(first, count), need, pieces[0].layer if self._apart else None)
+                log = Log(DELTAS, self.deltas.section(first, count), need, pieces[0].layer if self._apart else None)
                 logs |= {piece: log for piece in pieces if self._delta_vectors(piece)}
             first += count
         return [segment.with_deltas(logs) for segment in stored]
@@ -230,7 +230,7 @@ class StoredIntermediates:
         most = max(ends.values())
         self.deltas = self._memory.add_raw("delta_log", "deltas", most) if most else None
         logs = {
-            piece: Log(DELTAS, self.deltas.part(first, count), worst, piece.layer)
+            piece: Log(DELTAS, self.deltas.section(first, count), worst, piece.layer)
             for piece, (first, count, worst) in extents.items()
             if self.deltas
         }

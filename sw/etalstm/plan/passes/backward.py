@@ -50,7 +50,7 @@ class Cells:
         return self.span.count * self.size
 
 
-Part = tuple["BackwardStage", int, range]  # with a step, and batch tiles of it
+Job = tuple["BackwardStage", int, range]  # with a step, and batch tiles of it
 
 
 class BackwardLayer:
@@ -84,7 +84,7 @@ class BackwardLayer:
                 bias.begin(steps)
         kept = [step for step in reversed(steps) if step not in self._skipped]
         if kept:
-            self._prepare_first(self._parts(kept[0]))
+            self._prepare_first(self._jobs(kept[0]))
         loop_through(
             self._emitter.loop, range(len(kept)), partial(self._kind, kept), partial(self._step, kept), self._period
         )
@@ -102,32 +102,32 @@ class BackwardLayer:
     def _propagations(self) -> list[Propagation]:
         return [propagation for stage in self._stages for propagation in stage.propagations]
 
-    def _kind(self, kept: Sequence[int], index: int) -> tuple:
+    def _kind(self, kept: Sequence[int], number: int) -> tuple:
         """Tell in what a step, with the one that follows it, may differ from others.
 
         The products that are left for a step belong to steps up to two periods before it. So a step with a gap among
         those is of a kind of its own: addresses do not advance evenly there, and no loop may go over it.
         """
-        step, following = kept[index], kept[index + 1] if index + 1 < len(kept) else None
+        step, following = kept[number], kept[number + 1] if number + 1 < len(kept) else None
         apart = 0 if following is None else step - following
-        before = kept[max(0, index - 2 * self._period) : index + 1]
+        before = kept[max(0, number - 2 * self._period) : number + 1]
         even = len({a - b for a, b in pairwise(before)}) < 2
         sent = self._refreshes(step), self._refreshes(step + 1)
-        return step + 1 in self._skipped, step in self._above, apart, following in self._above, even or -index, *sent
+        return step + 1 in self._skipped, step in self._above, apart, following in self._above, even or -number, *sent
 
-    def _step(self, kept: list[int], index: int) -> None:
+    def _step(self, kept: list[int], number: int) -> None:
         """Emit one of the kept steps, whose first cells are prepared, and prepare those of the one that follows."""
-        parts, late = self._parts(kept[index]), self._late(kept, index)
-        after = [part for step in kept[index + 1 : index + 2] for part in self._parts(step)]
-        for position, (stage, step, tiles) in enumerate(parts):
+        jobs, late = self._jobs(kept[number]), self._late(kept, number)
+        after = [job for step in kept[number + 1 : number + 2] for job in self._jobs(step)]
+        for position, (stage, step, tiles) in enumerate(jobs):
             products, stores = late
             for propagation in stage.propagations:
-                stores += propagation.left(step if position else kept[max(0, index - 1)])
+                stores += propagation.left(step if position else kept[max(0, number - 1)])
             stage.all_deltas(step, tiles, products, stores)
             late = [], []
             for propagation in stage.propagations:
                 propagation.units(step, tiles)
-            following = parts[position + 1 :] or after
+            following = jobs[position + 1 :] or after
             if not stage.collects_in_delta:
                 self._prepare_first(following)
             for propagation in stage.propagations:
@@ -135,18 +135,18 @@ class BackwardLayer:
             if stage.collects_in_delta:  # what is prepared overwrites the inputs' gradients
                 self._prepare_first(following)
 
-    def _late(self, kept: Sequence[int], index: int) -> tuple[list[Emit], list[Emit]]:
+    def _late(self, kept: Sequence[int], number: int) -> tuple[list[Emit], list[Emit]]:
         """Give the products, and then the stores, that were left for the time in which a step's first δ is computed."""
         products: list[Emit] = []
         stores: list[Emit] = []
         for propagation in self._propagations:
-            more, last = propagation.shared_inputs(kept, index - 1)
+            more, last = propagation.shared_inputs(kept, number - 1)
             products, stores = products + stores + more, last
         return products, stores
 
     @staticmethod
-    def _prepare_first(parts: Sequence[Part]) -> None:
-        for stage, step, tiles in parts[:1]:
+    def _prepare_first(jobs: Sequence[Job]) -> None:
+        for stage, step, tiles in jobs[:1]:
             stage.prepare(next(stage.spans(step, tiles)))
 
     def emit_products(self) -> None:
@@ -155,7 +155,7 @@ class BackwardLayer:
 
         def of_step(turn: int) -> None:
             emit_all(*self._late(steps, turn))
-            for stage, step, tiles in self._parts(steps[turn]):
+            for stage, step, tiles in self._jobs(steps[turn]):
                 for propagation in stage.propagations:
                     propagation.units(step, tiles)
                     propagation.inputs(step, tiles)
@@ -165,15 +165,15 @@ class BackwardLayer:
         for propagation in self._propagations:
             propagation.rest(steps)
 
-    def _parts(self, step: int) -> list[Part]:
-        """Give stages and batch tiles of a step in order; batch tiles that share loads of weights are one part."""
+    def _jobs(self, step: int) -> list[Job]:
+        """Give stages and batch tiles of a step in order; batch tiles that share loads of weights are one job."""
         most = min(propagation.most_tiles for propagation in self._propagations)
         shared = [range(span.first, span.first + span.count) for span in spans(self._tiles, most)]
         return [(stage, step, tiles) for tiles in shared for stage in self._stages]
 
 
 class BackwardStage:
-    """Emits the parts of one stage's backward pass.
+    """Emits one stage's backward pass, piece by piece.
 
     `products` are the arrays of the stage's products; the last has the stage's own.
 
@@ -267,7 +267,7 @@ class BackwardStage:
             self._load("dy", cells, last.dy, cells.step, Traffic.ACTIVATIONS)
         for name, sequence in zip(stage.outputs, layer.outputs, strict=True):
             if name in stage.outputs_read:
-                self._load_vectors(name, cells, sequence.part(cells.step + 1, cells.batch_tile, cells.span.first))
+                self._load_vectors(name, cells, sequence.at(cells.step + 1, cells.batch_tile, cells.span.first))
         if layer.storage.compressed:
             kept = [self._vectors.operand(name, cells.size) for name in stage.kept.values()]
             self._streams.bring(cells.step, cells.batch_tile, cells.span, cells.size, kept)
@@ -286,11 +286,11 @@ class BackwardStage:
         self._emitter.load(values, location, Traffic.ACTIVATIONS, cells.span.count, cells.size)
 
     def _load(self, name: str, cells: Cells, sequence: Arrays, step: int, kind: Traffic) -> None:
-        location = sequence.part(step, cells.batch_tile, cells.span.first)
+        location = sequence.at(step, cells.batch_tile, cells.span.first)
         self._emitter.load(self._vectors.array(name), location, kind, 1, cells.vectors)
 
     def _store(self, name: str, cells: Cells, sequence: Arrays) -> None:
-        location = sequence.part(0, cells.batch_tile, cells.span.first)
+        location = sequence.at(0, cells.batch_tile, cells.span.first)
         self._emitter.store(self._vectors.array(name), location, Traffic.ACTIVATIONS, 1, cells.vectors)
 
     def _run(self, cells: Cells, operations: tuple[Operation, ...], elsewhere: Elsewhere | None = None) -> None:

@@ -44,7 +44,7 @@ class Job(Sums):
 
 
 class ForwardStage:
-    """Emits the parts of one stage's forward pass.
+    """Emits one stage's forward pass, piece by piece.
 
     `products` are the arrays of the stage's products; the last has the stage's own.
 
@@ -108,7 +108,7 @@ class ForwardStage:
     def load_numbers(self, job: Job) -> None:
         """Load numbers that lie as h where the local gradients are."""
         for n, name in enumerate(self._kept_apart[0]):
-            state = self._layer.outputs[0].part(n % (self._network.steps + 1), job.batch_tile, job.span.first)
+            state = self._layer.outputs[0].at(n % (self._network.steps + 1), job.batch_tile, job.span.first)
             values = self._vectors.operand(name, job.size)
             self._emitter.load(values, state, Traffic.ACTIVATIONS, job.span.count, job.size)
 
@@ -148,37 +148,37 @@ class ForwardStage:
     def _bring(self, job: Job) -> None:
         """Have what has been sent, the sums that a job's sums are added to, and the state before."""
         emitter, last, cell = self._emitter, self._last, self._cell
-        part, vectors = Tiles(job.batch_tile, job.span, job.size), job.span.count * job.size
+        tiles, vectors = Tiles(job.batch_tile, job.span, job.size), job.span.count * job.size
         if self._sender:
-            self._sender.hold(job.step, part, self._vectors.array(cell.output))
+            self._sender.update_sent(job.step, tiles, self._vectors.array(cell.output))
         if last:
-            before = last.c.part(last.c_at(job.step), job.batch_tile, job.span.first)
+            before = last.c.at(last.c_at(job.step), job.batch_tile, job.span.first)
             emitter.load(self._vectors.array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
         if not self._refreshes(job.step):
             emitter.load(self._sums, self._sums_location(job), Traffic.INTERMEDIATES, 1, job.vectors)
 
     def _bring_mask(self, job: Job) -> None:
         if self._network.mask:
-            location = self._network.mask.part(job.step, job.batch_tile)
+            location = self._network.mask.at(job.step, job.batch_tile)
             self._emitter.load(self._mask, location, Traffic.ACTIVATIONS, 1, job.size)
 
     def cells(self, job: Job) -> None:
         """Activate the gates, update the state and keep what the backward pass needs."""
         emitter, last, cell, array = self._emitter, self._last, self._cell, self._vectors.array
-        vectors, part_of = job.span.count * job.size, Tiles(job.batch_tile, job.span, job.size)
+        vectors, tiles = job.span.count * job.size, Tiles(job.batch_tile, job.span, job.size)
 
-        def part(sequence: Sequence, step: int) -> Location:
-            return sequence.part(step, job.batch_tile, job.span.first)
+        def at(sequence: Sequence, step: int) -> Location:
+            return sequence.at(step, job.batch_tile, job.span.first)
 
         if not self._has_maps:
             self._bring(job)
         self._compute(job, self._sums_of(job))
         if self._sender and self._goes_on(job):
-            self._sender.send(job.step + 1, part_of, array(cell.output), self._mask if self._network.mask else None)
+            self._sender.send(job.step + 1, tiles, array(cell.output), self._mask if self._network.mask else None)
         for name, sequence in zip(self._stage.outputs, self._layer.outputs, strict=True):
-            emitter.store(array(name), part(sequence, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
+            emitter.store(array(name), at(sequence, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
         if last:
-            after = part(last.c, last.c_at(job.step + 1))
+            after = at(last.c, last.c_at(job.step + 1))
             emitter.store(array(cell.state), after, Traffic.INTERMEDIATES, 1, vectors)
         if job.step not in self._skipped:
             self._keep(job)
@@ -210,7 +210,7 @@ class ForwardStage:
     def _sums_location(self, job: Job) -> Location:
         """Where the sums of a job's gates lie from step to step."""
         assert self._layer.sums, "a layer that sends changes has room for its sums"
-        return self._layer.sums.part(0, job.batch_tile, job.gates * job.span.first)
+        return self._layer.sums.at(0, job.batch_tile, job.gates * job.span.first)
 
     def _compute(self, job: Job, sums: Elsewhere) -> None:
         cell, stage = self._cell, self._stage
@@ -321,14 +321,14 @@ class ForwardLayer:
 
     def _jobs(self, step: int) -> list[Job]:
         """Give the jobs of a step. They alternate the halves of the queue, across steps too."""
-        parts = [
+        cells = [
             (tile, stage, number, span)
             for tile, stage in itertools.product(range(self._batch.count), self._stages)
             for number, span in enumerate(stage.tiling.unit_spans)
         ]
         jobs = []
-        for position, (tile, stage, number, span) in enumerate(parts):
-            half = (step * len(parts) + position) % 2
+        for position, (tile, stage, number, span) in enumerate(cells):
+            half = (step * len(cells) + position) % 2
             queue = Operand(Memory.QUEUE, self._half * half)
             size = self._batch.size_of(tile)
             jobs.append(

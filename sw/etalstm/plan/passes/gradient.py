@@ -19,7 +19,7 @@ from etalstm_hw.contract import Memory, Traffic, VectorOp
 MOST_RESIDENT = 9
 
 
-Part = tuple[int, int]  # step and batch tile
+Pair = tuple[int, int]  # step and batch tile
 
 
 class GradientLayer:
@@ -80,26 +80,26 @@ class GradientLayer:
                 self._emitter.store(self._norms, norms, Traffic.WEIGHTS, 1, span.count)
             yield number
 
-    def _bring_all(self, span: Span) -> dict[Part, Operand] | None:
-        """Load a column span's xh of all steps, if they are few and fit the weight memory; where each part lies."""
+    def _bring_all(self, span: Span) -> dict[Pair, Operand] | None:
+        """Load a column span's xh of all steps, if they are few and fit the weight memory; where each pair lies."""
         batch = self._network.batch
         vectors = span.count * batch.size
         if self._network.steps > MOST_RESIDENT or vectors * len(self._kept) * batch.count > self._weight_depth:
             return None
-        parts = [(step, tile) for step in self._kept for tile in range(batch.count)]
-        operands = {part: Operand(Memory.WEIGHTS, n * vectors) for n, part in enumerate(parts)}
-        for part, to in operands.items():
-            self._load(span, part, to)
+        pairs = [(step, tile) for step in self._kept for tile in range(batch.count)]
+        operands = {pair: Operand(Memory.WEIGHTS, n * vectors) for n, pair in enumerate(pairs)}
+        for pair, to in operands.items():
+            self._load(span, pair, to)
         return operands
 
-    def _bring(self, span: Span, part: Part) -> Operand:
+    def _bring(self, span: Span, pair: Pair) -> Operand:
         to = Operand(Memory.WEIGHTS, self._weight_depth // 2 * (self._fill % 2))
         self._fill += 1
-        self._load(span, part, to)
+        self._load(span, pair, to)
         return to
 
-    def _load(self, span: Span, part: Part, to: Operand) -> None:
-        step, tile = part
+    def _load(self, span: Span, pair: Pair, to: Operand) -> None:
+        step, tile = pair
         layer, size = self._layer, self._network.batch.size_of(tile)
         inputs = layer.tiling.inputs.tiles
         from_inputs = max(0, min(span.count, inputs - span.first))
@@ -110,10 +110,10 @@ class GradientLayer:
         ]
         for first, end, sequence, offset, column in sources:
             if sequence and end > first:
-                lane, location = to.at(first, outer=1, inner=span.count), sequence.part(step + offset, tile, column)
+                lane, location = to.at(first, outer=1, inner=span.count), sequence.at(step + offset, tile, column)
                 self._emitter.load(lane, location, Traffic.ACTIVATIONS, end - first, size)
 
-    def _sum_slices(self, span: Span, block: int, rows: range, brought: dict[Part, Operand] | None) -> None:
+    def _sum_slices(self, span: Span, block: int, rows: range, brought: dict[Pair, Operand] | None) -> None:
         """Leave the gradients of a range of rows in the first of the totals: the tree of all slices' sums."""
         vectors, batch = self._gates * len(rows) * span.count, self._network.batch
         if not self._kept:
@@ -136,7 +136,7 @@ class GradientLayer:
 
         tree_total(terms(), batch.slices, add)
 
-    def _sum(self, tiles: range, span: Span, block: int, rows: range, brought: dict[Part, Operand] | None) -> Operand:
+    def _sum(self, tiles: range, span: Span, block: int, rows: range, brought: dict[Pair, Operand] | None) -> Operand:
         kept = self._kept
         queue = Operand(Memory.QUEUE, self._half * (self._turn % 2))
         self._turn += 1
@@ -147,9 +147,9 @@ class GradientLayer:
 
         def of_step(step: int) -> None:
             for tile in tiles:
-                part = step, tile
-                weights = self._bring(span, part) if brought is None else brought[part]
-                self._add(part, weights, span, block, rows, queue, start=part == first, finish=part == last)
+                pair = step, tile
+                weights = self._bring(span, pair) if brought is None else brought[pair]
+                self._add(pair, weights, span, block, rows, queue, start=pair == first, finish=pair == last)
 
         if brought is None:
             for run in self._runs:
@@ -159,12 +159,12 @@ class GradientLayer:
         return queue
 
     def _add(
-        self, part: Part, weights: Operand, span: Span, block: int, rows: range, queue: Operand, *, start: bool,
+        self, pair: Pair, weights: Operand, span: Span, block: int, rows: range, queue: Operand, *, start: bool,
         finish: bool,
     ) -> None:  # fmt: skip
-        layer, size = self._layer, self._network.batch.size_of(part[1])
+        layer, size = self._layer, self._network.batch.size_of(pair[1])
         self._emitter.cast(
-            layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
+            layer.delta_at(*pair), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
             first_block=block, blocks=1, gates=self._gates, batch=size, tiles=span.count, rows=rows, start=start,
             finish=finish,
         )  # fmt: skip

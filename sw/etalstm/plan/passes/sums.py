@@ -136,7 +136,7 @@ class TokenSums:
             size, queue = tokens.x.batch.size_of(tile), Operand(Memory.QUEUE, self._config.queue_depth // 2 * half)
             sums = Sums(number=number, span=span, size=size, gates=tiling.gates, queue=queue, in_second_half=half == 1)
             terms = Terms(
-                source=tokens.x.part(0, tile), partition=tiling.inputs, matrix=self._rows, row=0, narrow=tiling.narrow,
+                source=tokens.x.at(0, tile), partition=tiling.inputs, matrix=self._rows, row=0, narrow=tiling.narrow,
                 start=True, finish=True,
             )  # fmt: skip
             add_terms(self._emitter, weights, sums, terms, self._bias(sums))
@@ -145,7 +145,7 @@ class TokenSums:
 
     def terms(self, step: int, batch_tile: int) -> Terms:
         """Give what the tokens of a step add to the gates' sums, which they begin."""
-        source, columns = self._tokens.chosen.part(step, batch_tile), self._tokens.columns
+        source, columns = self._tokens.chosen.at(step, batch_tile), self._tokens.columns
         return Terms(source=source, partition=columns, matrix=self.matrix, row=0, start=True, finish=False)
 
 
@@ -198,14 +198,14 @@ class ProductSums:
         if self.tokens:
             add_terms(self._emitter, self._weights, sums, self.tokens.terms(step, batch_tile), None)
             return
-        source = layer.x.part(step + layer.x_step, batch_tile)
+        source = layer.x.at(step + layer.x_step, batch_tile)
         sent = layer.operands_sent[0] if layer.operands_sent else None
         self._sum(step, batch_tile, sums, source, sent, layer.tiling.inputs, row=0, start=True, finish=False)
 
     def sum_state(self, step: int, batch_tile: int, sums: Sums) -> None:
         """Add the terms of the other operand, which ends the sums."""
         layer, row, starts = self._layer, self._layer.tiling.inputs.padded, self._layer.x is None
-        source = layer.operand.part(step + layer.operand_step, batch_tile)
+        source = layer.operand.at(step + layer.operand_step, batch_tile)
         sent = layer.operands_sent[1] if layer.operands_sent else None
         self._sum(step, batch_tile, sums, source, sent, layer.tiling.units, row=row, start=starts, finish=True)
 

@@ -300,11 +300,11 @@ class _ColumnSpan:
         """Where the weights lie before the update, from a vector of the first group's rows on.
 
         Weights that are updated in place are read before they are stored, because the update depends on them. So their
-        loads have a part of their own, and wait for no earlier store.
+        loads have a section of their own, and wait for no earlier store.
         """
         if self._narrow:
             location = self._updated.at(vector)
-            return Location(location.array, location.vector, (*location.part, "before"))
+            return Location(location.array, location.vector, (*location.section, "before"))
         return Location(self._layer.columns, self._columns.first + vector, (self._columns.number,))
 
     def spread(self) -> None:

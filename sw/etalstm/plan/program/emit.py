@@ -6,7 +6,7 @@ from typing import Any
 
 from etalstm.errors import PlanError
 from etalstm.plan.memory.memory_map import Array
-from etalstm.plan.memory.operands import Location, Log, Operand, Parameter, Part, RowMap
+from etalstm.plan.memory.operands import Location, Log, Operand, Parameter, RowMap, Section
 from etalstm.plan.memory.tiling import Partition
 from etalstm.plan.program.program import Program
 from etalstm.plan.program.tracker import VectorSet
@@ -17,7 +17,7 @@ MOST_COUNTED = (1 << COUNT_BITS) - 1  # runs of a transfer's outer loop, and vec
 
 
 class Emitter:
-    """Appends instructions to a program and tracks which parts of the lane memories they touch.
+    """Appends instructions to a program and tracks which vectors of the lane memories they touch.
 
     `loop` and `join_parts` are the program's.
     """
@@ -51,8 +51,8 @@ class Emitter:
         fields: dict[str, Any] = {} if group is None else {"group": group + 1, "everyone": 1}
         if group_stride:
             fields["group_stride"] = group_stride * self._config.vector_beats
-        for part in _parts(to, source, outer, inner):
-            self._transfer(Opcode.LOAD, part[0], part[1], kind, *part[2:], **fields)
+        for piece in _pieces(to, source, outer, inner):
+            self._transfer(Opcode.LOAD, piece[0], piece[1], kind, *piece[2:], **fields)
 
     def load_rows(
         self, to: Operand, source: Location, kind: Traffic, outer: int, inner: int, *, first_block: int, needed: RowMap
@@ -77,9 +77,9 @@ class Emitter:
         """
         also_reads, fields = (_used(to.array), {"everyone": 1}) if to.array.exchanged else (None, {})
         also_writes = _used(made_of) if made_of and made_of.exchanged else None
-        for part in _parts(source, to, outer, inner):
+        for piece in _pieces(source, to, outer, inner):
             self._transfer(
-                Opcode.STORE, part[0], part[1], kind, *part[2:], also_reads=also_reads, also_writes=also_writes,
+                Opcode.STORE, piece[0], piece[1], kind, *piece[2:], also_reads=also_reads, also_writes=also_writes,
                 **fields,
             )  # fmt: skip
 
@@ -179,7 +179,7 @@ class Emitter:
 
     def _transfer(
         self, opcode: Opcode, lane: Operand, location: Location, kind: Traffic, outer: int, inner: int,
-        also_reads: Part | None = None, also_writes: Part | None = None, **fields: int,
+        also_reads: Section | None = None, also_writes: Section | None = None, **fields: int,
     ) -> None:  # fmt: skip
         lane_resource, array_resource = self._touched(lane, outer, inner), location.resource
         loads = opcode != Opcode.STORE
@@ -211,9 +211,9 @@ class Emitter:
         return self._known[key]
 
 
-def _used(array: Array) -> Part:
+def _used(array: Array) -> Section:
     """Name what every STORE writes that stores what was made of an array."""
-    return Part(f"{array.name} used")
+    return Section(f"{array.name} used")
 
 
 @cache
@@ -226,11 +226,11 @@ def _mask(operand: Operand, outer: int, inner: int) -> int:
     return mask << operand.address
 
 
-def _parts(lane: Operand, location: Location, outer: int, inner: int) -> Iterator[tuple[Operand, Location, int, int]]:
-    """Cut a transfer into parts whose counts fit an instruction."""
+def _pieces(lane: Operand, location: Location, outer: int, inner: int) -> Iterator[tuple[Operand, Location, int, int]]:
+    """Cut a transfer into pieces whose counts fit an instruction."""
     if inner > MOST_COUNTED and outer > 1:
         for n in range(outer):
-            yield from _parts(lane.at(n * lane.outer), location.at(n * inner), 1, inner)
+            yield from _pieces(lane.at(n * lane.outer), location.at(n * inner), 1, inner)
         return
     step, most = (lane.outer, outer) if outer > 1 else (lane.inner, inner)
     for first in range(0, most, MOST_COUNTED):

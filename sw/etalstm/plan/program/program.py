@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable
 
-from etalstm.plan.memory.operands import Location, Log, Part
+from etalstm.plan.memory.operands import Location, Log, Section
 from etalstm.plan.program.fold import (
     FEWEST_TURNS,
     MOST_WRITTEN,
@@ -171,4 +171,4 @@ class Program:
 
 
 def _resources(names: Iterable[Hashable]) -> list[Resource]:
-    return [name if type(name) is VectorSet or type(name) is Part else Part(name) for name in names]
+    return [name if type(name) is VectorSet or type(name) is Section else Section(name) for name in names]
