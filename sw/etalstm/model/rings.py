@@ -4,23 +4,11 @@ Entries are collected from the oldest that matters to the newest. Cycles count f
 its text, its address within a burst, and how many completions of each engine it still waits for.
 """
 
+from etalstm.model.machine import state
 from etalstm.model.machine.compute import WRITES
 from etalstm.model.machine.fetcher import ITEM_BLOCKS
 from etalstm.model.machine.latencies import MEMORY_BURSTS
-from etalstm.model.machine.state import (
-    BURST_BEATS,
-    CAST,
-    DONE_RING,
-    FETCH,
-    LOAD,
-    MAC,
-    NEVER,
-    RING,
-    STORE,
-    VECTOR,
-    compiled,
-    entry_point,
-)
+from etalstm.model.machine.state import BURST_BEATS, DONE_RING, NEVER, RING, compiled, entry_point
 
 ELSEWHERE = {
     "queues": "head tail known_head known_tail current numbers pushed popped",
@@ -103,10 +91,10 @@ def _put_instruction(out, slot, m):
     _put(out, one.more)
     _put(out, one.stream_start % BURST_BEATS)
     for channel in range(len(m.done)):
-        _put_wait(out, one.wait_load, m.done[channel], LOAD)
-        _put_wait(out, one.wait_mac, m.done[channel], MAC)
-        _put_wait(out, one.wait_vector, m.done[channel], VECTOR)
-        _put_wait(out, one.wait_store, m.done[channel], STORE)
+        _put_wait(out, one.wait_load, m.done[channel], state.LOAD)
+        _put_wait(out, one.wait_mac, m.done[channel], state.MAC)
+        _put_wait(out, one.wait_vector, m.done[channel], state.VECTOR)
+        _put_wait(out, one.wait_store, m.done[channel], state.STORE)
 
 
 @compiled
@@ -145,9 +133,9 @@ def _put_link(out, fifo, cycle):
 
 @compiled
 def _queues(out, cycle, channel, m):
-    for engine in range(CAST + 1):
+    for engine in range(state.CAST + 1):
         queue, done = m.queues[channel, engine], m.done[channel, engine]
-        if engine == CAST:  # in the middle itself
+        if engine == state.CAST:  # in the middle itself
             _put_times(out, queue.pushed, queue.head, queue.tail, RING, cycle)
         else:
             _put_link(out, queue, cycle)
@@ -165,7 +153,7 @@ def _queues(out, cycle, channel, m):
 @compiled
 def _sequencer(out, m, table):
     engine = m.sequencer[0]
-    for number in range(CAST):
+    for number in range(state.CAST):
         for channel in range(len(m.done)):
             _put(out, engine.dispatched[number] - m.done[channel, number].count)
     if engine.taken:
@@ -263,9 +251,9 @@ def collect_rings(cycle, m, table, out):
     """
     out[0] = 0
     _sequencer(out, m, table)
-    for number in range(FETCH + 1, len(m.readers)):
+    for number in range(state.FETCH + 1, len(m.readers)):
         _reads(out, cycle, m.readers[number])
-    for number in range(FETCH + 1, len(m.ports)):
+    for number in range(state.FETCH + 1, len(m.ports)):
         _port(out, cycle, m.ports[number])
     _port(out, cycle, m.read_port[0])
     _requests(out, cycle, m)
@@ -276,6 +264,6 @@ def collect_rings(cycle, m, table, out):
         _writes(out, cycle, channel, m)
     length = out[0] + 1
     _put(out, m.sequencer[0].following - m.sequencer[0].number)
-    _reads(out, cycle, m.readers[FETCH])
-    _port(out, cycle, m.ports[FETCH])
+    _reads(out, cycle, m.readers[state.FETCH])
+    _port(out, cycle, m.ports[state.FETCH])
     return length, out[0] + 1

@@ -4,32 +4,9 @@ Some ports belong to one reader alone. At a port for channels, readers and write
 in turn, one a cycle. A port that several channels share has a register of its own behind them.
 """
 
-from etalstm.model.machine.latencies import (
-    ADDRESS,
-    BUFFERED_FIFO,
-    DONE,
-    FIFO,
-    MEMORY_BURSTS,
-    RENDEZVOUS,
-    WRITES_AHEAD,
-    WRITES_OUTSTANDING,
-    WRITES_SHARED,
-)
-from etalstm.model.machine.state import (
-    BURST_BEATS,
-    LOADS,
-    NEVER,
-    PORT_READS,
-    PORT_WRITES,
-    QUEUES,
-    RING,
-    SEQUENCER,
-    STORE,
-    compiled,
-    complete,
-    record,
-    wake,
-)
+from etalstm.model.machine import latencies, state
+from etalstm.model.machine.latencies import ADDRESS, DONE, FIFO, WRITES_AHEAD, WRITES_OUTSTANDING, WRITES_SHARED
+from etalstm.model.machine.state import BURST_BEATS, NEVER, RING, compiled, complete, record, wake
 from etalstm_hw.contract import Counter
 
 PORT = record("hops", "free", "accepted", "count", ends=RING)
@@ -62,8 +39,8 @@ def give_transfer(reader, beat, beats, cycle):
 def send_burst(offered, port, length, latency):
     """Pass an address to the memory that stands at the reader in cycle `offered`; give its data's first cycle."""
     accepted = max(offered + port.hops, port.accepted + 1)
-    if port.count >= MEMORY_BURSTS:
-        accepted = max(accepted, port.ends[(port.count - MEMORY_BURSTS) % RING] + 1)
+    if port.count >= latencies.MEMORY_BURSTS:
+        accepted = max(accepted, port.ends[(port.count - latencies.MEMORY_BURSTS) % RING] + 1)
     start = max(accepted + latency, port.free)
     port.accepted, port.free = accepted, start + length
     port.ends[port.count % RING] = start + length - 1
@@ -120,7 +97,7 @@ def step_sharing_reader(cycle, reader, wakes):
         return following
     reader.starts[(reader.tail - 1) % RING] = reader.address_from = NEVER
     reader.offered = cycle + ADDRESS
-    wake(wakes, PORT_READS, cycle + ADDRESS)
+    wake(wakes, state.PORT_READS, cycle + ADDRESS)
     return NEVER  # until the port has taken the address
 
 
@@ -129,7 +106,7 @@ def beat_at(reader):
     """Give the cycle in which the next beat is at the output, NEVER if it was not requested."""
     if reader.head == reader.tail:
         return NEVER
-    return reader.starts[reader.head % RING] + reader.taken + BUFFERED_FIFO
+    return reader.starts[reader.head % RING] + reader.taken + latencies.BUFFERED_FIFO
 
 
 @compiled
@@ -198,7 +175,7 @@ def step_writer(cycle, writer, wakes):
     writer.finals[entry] = writer.final and writer.left == 0
     writer.tail += 1
     writer.offered = cycle + ADDRESS
-    wake(wakes, PORT_WRITES, cycle + ADDRESS)
+    wake(wakes, state.PORT_WRITES, cycle + ADDRESS)
     return True
 
 
@@ -253,14 +230,14 @@ def _free_at(port, outstanding):
 def step_read_port(cycle, port, readers, outstanding, latency, wakes):
     """Take a reader's address if there is room; its data come once those before have."""
     manager, shared = _next_manager(port.last, readers, cycle), len(readers) > 1
-    wakes[0, PORT_READS] = NEVER
+    wakes[0, state.PORT_READS] = NEVER
     if manager < 0:
         return
     free = _free_at(port, outstanding) if shared else cycle
     if free > cycle:
-        wakes[0, PORT_READS] = free
+        wakes[0, state.PORT_READS] = free
         return
-    accepted = max(cycle + shared, _free_at(port, MEMORY_BURSTS))
+    accepted = max(cycle + shared, _free_at(port, latencies.MEMORY_BURSTS))
     reader = readers[manager]
     entry = (reader.tail - 1) % RING
     reader.starts[entry] = max(accepted + latency, port.free)
@@ -268,8 +245,8 @@ def step_read_port(cycle, port, readers, outstanding, latency, wakes):
     port.last, port.accepted, port.free = manager, accepted, reader.starts[entry] + reader.lengths[entry]
     port.ends[port.count % RING] = port.free - 1
     port.count += 1
-    wake(wakes[manager], LOADS, cycle)
-    wakes[0, PORT_READS] = cycle + 1
+    wake(wakes[manager], state.LOADS, cycle)
+    wakes[0, state.PORT_READS] = cycle + 1
 
 
 @compiled
@@ -301,18 +278,18 @@ def _take_data(cycle, port, writers, done, wakes, latency):
 @compiled
 def _complete(done, wakes, channel, cycle):
     """Note that a channel's next STORE is completed in `cycle`; others may wait for that."""
-    complete(done[channel], wakes[channel], STORE, cycle)
+    complete(done[channel], wakes[channel], state.STORE, cycle)
     for other in range(len(wakes)):
-        wakes[other, QUEUES] = 0
-    wake(wakes[0], SEQUENCER, cycle + RENDEZVOUS)  # a LOAD_ROWS may wait for it
+        wakes[other, state.QUEUES] = 0
+    wake(wakes[0], state.SEQUENCER, cycle + latencies.RENDEZVOUS)  # a LOAD_ROWS may wait for it
 
 
 @compiled
 def _memory_takes(cycle, port):
     """Tell whether the memory takes an address in this cycle."""
-    if port.accepted < MEMORY_BURSTS:
+    if port.accepted < latencies.MEMORY_BURSTS:
         return True
-    before = port.accepted - MEMORY_BURSTS
+    before = port.accepted - latencies.MEMORY_BURSTS
     return before < port.landed and port.answers[before % RING] < cycle
 
 
@@ -342,4 +319,4 @@ def step_write_port(cycle, port, writers, done, wakes, latency):
     offered = False
     for writer in range(len(writers)):
         offered = offered or writers[writer].offered < NEVER
-    wakes[0, PORT_WRITES] = cycle + 1 if offered or port.landed < port.granted else NEVER
+    wakes[0, state.PORT_WRITES] = cycle + 1 if offered or port.landed < port.granted else NEVER

@@ -4,22 +4,16 @@ See etalstm_hw.program.queue, etalstm_hw.machine.tree and etalstm_hw.machine.cha
 clock: ``pushed`` is the cycle in which an entry arrives at the channel.
 """
 
+from etalstm.model.machine import state
 from etalstm.model.machine.latencies import BUFFERED_FIFO, COUNTED, NEWS, RENDEZVOUS
 from etalstm.model.machine.state import (
     CAST,
-    FETCHER,
     LOAD,
-    LOADS,
     MAC,
-    MACS,
     NEVER,
-    QUEUES,
     RING,
-    SEQUENCER,
     STORE,
-    STORES,
     VECTOR,
-    VECTORS,
     compiled,
     completed_at,
     record,
@@ -109,7 +103,7 @@ def push(queues, wakes, instruction, engine, cycle):
         queue.pushed[entry] = cycle if engine == CAST else cycle + STAGES
         queue.numbers[entry] = instruction
         queue.tail += 1
-        wake(wakes[channel], QUEUES, cycle + 1)
+        wake(wakes[channel], state.QUEUES, cycle + 1)
 
 
 @compiled
@@ -144,12 +138,12 @@ def met_at(instruction, everyone, channel):
 def _owner(engine):
     """Give the part that takes an engine's instructions."""
     if engine == LOAD:
-        return LOADS
+        return state.LOADS
     if engine == MAC:
-        return MACS
+        return state.MACS
     if engine == VECTOR:
-        return VECTORS
-    return STORES if engine == STORE else FETCHER
+        return state.VECTORS
+    return state.STORES if engine == STORE else state.FETCHER
 
 
 @compiled
@@ -174,8 +168,8 @@ def step_queues(cycle, queues, channel, table, done, wakes):
         queue.current = first
         queue.valid_from = cycle + 1
         wake(wakes[channel], _owner(engine), cycle + 1)
-        wake(wakes[channel], SEQUENCER, cycle + 1)
-    wakes[channel, QUEUES] = following
+        wake(wakes[channel], state.SEQUENCER, cycle + 1)
+    wakes[channel, state.QUEUES] = following
 
 
 @compiled
@@ -188,4 +182,4 @@ def offered(queue, cycle):
 def take(queue, wakes, cycle):
     """Take the instruction at the output; the next may be there in the following cycle."""
     queue.taken = 1
-    wake(wakes, QUEUES, cycle)
+    wake(wakes, state.QUEUES, cycle)

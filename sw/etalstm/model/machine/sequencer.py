@@ -1,22 +1,11 @@
 """Fetching, repeating and dispatching a program: see hw/program/."""
 
+from etalstm.model.machine import state
 from etalstm.model.machine.axi import beat_at, give_transfer, step_reader, take_beat, takes_transfer
 from etalstm.model.machine.latencies import PROGRAM_RING
 from etalstm.model.machine.queues import has_room, push, room_at
 from etalstm.model.machine.rows import UNDER_WAY, offers_rows, step_rows, supplied_at
-from etalstm.model.machine.state import (
-    BURST_BEATS,
-    CAST,
-    FETCH,
-    LOAD,
-    MAC,
-    NEVER,
-    SEQUENCER,
-    STORE,
-    VECTOR,
-    compiled,
-    record,
-)
+from etalstm.model.machine.state import CAST, LOAD, MAC, NEVER, STORE, VECTOR, compiled, record
 from etalstm_hw.contract import ADDRESS_REGISTERS, LOOP_DEPTH, Counter, Opcode
 
 HALT, LOOP, ADVANCE, LOAD_ROWS = (int(code) for code in (Opcode.HALT, Opcode.LOOP, Opcode.ADVANCE, Opcode.LOAD_ROWS))
@@ -43,7 +32,7 @@ STACK_DEPTH = LOOP_DEPTH + 1
 @compiled
 def _ask(cycle, engine, reader, sizes):
     """Ask for the next burst of the program in every other cycle; give how many instructions are asked for now."""
-    burst = BURST_BEATS // sizes.instruction_beats
+    burst = state.BURST_BEATS // sizes.instruction_beats
     if not engine.asking:
         left = engine.length - engine.following
         engine.asking = left != 0
@@ -95,7 +84,7 @@ def _resolve(engine, m, p):
             found = p.streams[engine.streams]
             instance.kept, instance.stream_start, instance.stream_beats = found[0], found[1], found[2]
         else:  # of streams that follow each other, each begins anywhere in a burst
-            instance.stream_start = instance.start = instance.text % BURST_BEATS
+            instance.stream_start = instance.start = instance.text % state.BURST_BEATS
             instance.first = 1
         engine.streams += 1
     return slot
@@ -184,8 +173,8 @@ def _loop(engine, m, p):
 @compiled
 def step_sequencer(cycle, m, p, sizes):
     """Move what is fetched on by a stage."""
-    engine, reader = m.sequencer[0], m.readers[FETCH]
-    following = step_reader(cycle, reader, m.ports[FETCH], sizes.latency)
+    engine, reader = m.sequencer[0], m.readers[state.FETCH]
+    following = step_reader(cycle, reader, m.ports[state.FETCH], sizes.latency)
     was_asking, beats = engine.asking, reader.free
     asked = _ask(cycle, engine, reader, sizes)
     whole = _arrive(cycle, engine, reader, sizes, m.counted)
@@ -201,7 +190,7 @@ def step_sequencer(cycle, m, p, sizes):
     following = min(following, max(cycle + 1, beat_at(reader)))
     if engine.out:
         following = min(following, _blocked_until(cycle, m, sizes))
-    m.wakes[0, SEQUENCER] = following
+    m.wakes[0, state.SEQUENCER] = following
 
 
 @compiled
