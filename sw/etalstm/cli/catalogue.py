@@ -77,8 +77,9 @@ def _options(module: str, name: str) -> set[str]:
                 found |= _settings(module, kind)
     for parameter in function.args.args:
         annotation = parameter.annotation
-        if isinstance(annotation, ast.Name):
-            annotation = declared.get(annotation.id, annotation)
+        match annotation:  # Steps, or options.Steps
+            case ast.Name(id=shared) | ast.Attribute(attr=shared):
+                annotation = declared.get(shared, annotation)
         texts = set(_texts(annotation)) if annotation else set()
         named = {text for text in texts if text.startswith("-") and " " not in text}
         found |= named or {f"--{parameter.arg.replace('_', '-')}"}

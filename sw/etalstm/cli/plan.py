@@ -10,25 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer import Context, Option
 
-from etalstm.cli.options import (
-    SIZES,
-    Batch,
-    CellName,
-    InputSize,
-    InputThreshold,
-    Layers,
-    Memory,
-    MemoryBudget,
-    PresetName,
-    Refresh,
-    SharedTokens,
-    Steps,
-    UnequalLengths,
-    Units,
-    WeightFormat,
-    read_slices,
-    refuse,
-)
+from etalstm.cli import options
+from etalstm.cli.options import SIZES, read_slices, refuse
 from etalstm.cli.output import print_rows
 from etalstm.network.benchmarks import STORAGE, Benchmark, named
 from etalstm.network.cells.lstm import LSTM
@@ -61,14 +44,14 @@ _WHY = {
 
 def plan(
     context: Context,
-    preset: PresetName = "sim",
-    inputs: InputSize = 8,
-    hidden: Units = 32,
-    layers: Layers = 1,
-    cell: CellName = LSTM.name,
-    batch: Batch = 32,
-    steps: Steps = 8,
-    lengths: UnequalLengths = False,
+    preset: options.PresetName = "sim",
+    inputs: options.InputSize = 8,
+    hidden: options.Units = 32,
+    layers: options.Layers = 1,
+    cell: options.CellName = LSTM.name,
+    batch: options.Batch = 32,
+    steps: options.Steps = 8,
+    lengths: options.UnequalLengths = False,
     benchmark: Annotated[
         str | None, Option(help="Sizes of a named network in the place of --input to --steps; all: of each of them")
     ] = None,
@@ -81,14 +64,14 @@ def plan(
         str | None,
         Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best (default of a benchmark; else 1)"),
     ] = None,
-    weight_format: WeightFormat = FLOAT32,
-    shared_tokens: SharedTokens = "off",
-    input_threshold: InputThreshold = "0",
-    refresh: Refresh = None,
-    memory: Memory = None,
-    memory_budget: MemoryBudget = None,
+    weight_format: options.WeightFormat = FLOAT32,
+    shared_tokens: options.SharedTokens = "off",
+    input_threshold: options.InputThreshold = "0",
+    refresh: options.Refresh = None,
+    memory: options.Memory = None,
+    memory_budget: options.MemoryBudget = None,
     disassemble: Annotated[bool, Option("--disassemble", help="Print the programs as text")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show the memory footprint, the traffic of an iteration and the programs of a network."""
     for name, size in (("batch", batch), ("steps", steps)):
@@ -107,16 +90,16 @@ def plan(
         shared_tokens=shared_tokens,
     )  # fmt: skip
     config = named_preset(preset)
-    options: dict[str, Any] = {"masked": lengths, "density": density, "choose_slices": choose_slices}
-    options |= {"memory_bytes": memory, "memory_budget": memory_budget}
+    how: dict[str, Any] = {"masked": lengths, "density": density, "choose_slices": choose_slices}
+    how |= {"memory_bytes": memory, "memory_budget": memory_budget}
     if benchmark is not None:
         if disassemble or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble or --storage all")
-        return plan_benchmarks(named(benchmark), config, execution(storage=storage or STORAGE), options, as_json)
+        return plan_benchmarks(named(benchmark), config, execution(storage=storage or STORAGE), how, as_json)
     network = NetworkShape(inputs, hidden, layers, cell)
 
     def planned(policy: str) -> Plan:
-        return plan_at_density(config, network, batch, steps, execution(storage=policy), **options)
+        return plan_at_density(config, network, batch, steps, execution(storage=policy), **how)
 
     if storage == "all":
         refuse(context, "not used with --storage all, which compares plans", "disassemble")
@@ -192,34 +175,34 @@ def _print_numbers(title, columns, rows) -> None:
 
 
 def plan_benchmarks(
-    benchmarks: list[Benchmark], config: Config, execution: Execution, options: dict, as_json: bool
+    benchmarks: list[Benchmark], config: Config, execution: Execution, how: dict, as_json: bool
 ) -> None:
     """Plan benchmarks one after the other, and print what each costs: one JSON object a line, or a table.
 
-    `options`: of :func:`etalstm.plan.choose.fit.plan_at_density`. Without `memory_bytes` these are all that the machine
+    `how`: of :func:`etalstm.plan.choose.fit.plan_at_density`. Without `memory_bytes` these are all that the machine
     can address.
     """
-    if options["memory_bytes"] is None:
-        options |= {"memory_bytes": 1 << config.address_bits}
+    if how["memory_bytes"] is None:
+        how |= {"memory_bytes": 1 << config.address_bits}
     found = []
     for benchmark in benchmarks:
-        found.append(costs(benchmark, config, execution, options))
+        found.append(costs(benchmark, config, execution, how))
         if as_json:
             print(json.dumps(found[-1]), flush=True)
     if not as_json:
-        _show_benchmarks(found, options["memory_bytes"])
+        _show_benchmarks(found, how["memory_bytes"])
 
 
-def costs(benchmark: Benchmark, config: Config, execution: Execution, options: dict) -> dict:
+def costs(benchmark: Benchmark, config: Config, execution: Execution, how: dict) -> dict:
     """Plan a benchmark.
 
     Gives a dict: ``benchmark``, ``storage``, ``program_bytes``, ``plan_seconds``, ``memory_bytes``, ``groups``,
     ``slices``; ``step_cycles``, what the products of a step cost by number of groups, fits the memory or not; and
     ``dense_bytes``, what dense storage would take of the memory without programs.
     """
-    sizes, choose_slices = (benchmark.network, benchmark.batch, benchmark.steps), options["choose_slices"]
+    sizes, choose_slices = (benchmark.network, benchmark.batch, benchmark.steps), how["choose_slices"]
     start = time.perf_counter()
-    plan = plan_at_density(config, *sizes, execution, **options)
+    plan = plan_at_density(config, *sizes, execution, **how)
     program_bytes = plan.program_bytes
     seconds = time.perf_counter() - start
     return {
@@ -231,7 +214,7 @@ def costs(benchmark: Benchmark, config: Config, execution: Execution, options: d
         "groups": plan.groups,
         "slices": plan.map.division.slices,
         "step_cycles": alternatives(config, *sizes[:2], execution, choose_slices=choose_slices),
-        "dense_bytes": Plan(config, *sizes, masked=options["masked"]).windows_bytes,
+        "dense_bytes": Plan(config, *sizes, masked=how["masked"]).windows_bytes,
     }
 
 
@@ -254,22 +237,22 @@ def _show_benchmarks(found: list[dict], memory: int) -> None:
 
 
 def check(
-    preset: PresetName = "sim",
-    inputs: InputSize = 8,
-    hidden: Units = 32,
-    layers: Layers = 1,
-    cell: CellName = LSTM.name,
-    batch: Batch = 32,
-    steps: Steps = 8,
-    lengths: UnequalLengths = False,
+    preset: options.PresetName = "sim",
+    inputs: options.InputSize = 8,
+    hidden: options.Units = 32,
+    layers: options.Layers = 1,
+    cell: options.CellName = LSTM.name,
+    batch: options.Batch = 32,
+    steps: options.Steps = 8,
+    lengths: options.UnequalLengths = False,
     storage: Annotated[str, Option(help="What cells keep: dense, ms1 or ms1-bf16")] = "dense",
     slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = "1",
-    weight_format: WeightFormat = FLOAT32,
-    shared_tokens: SharedTokens = "off",
-    input_threshold: InputThreshold = "0",
-    refresh: Refresh = None,
-    memory: Memory = None,
-    memory_budget: MemoryBudget = None,
+    weight_format: options.WeightFormat = FLOAT32,
+    shared_tokens: options.SharedTokens = "off",
+    input_threshold: options.InputThreshold = "0",
+    refresh: options.Refresh = None,
+    memory: options.Memory = None,
+    memory_budget: options.MemoryBudget = None,
 ) -> None:
     """Tell how each program of a plan ends, by a model of the machine's checks; exit code 1 unless all are DONE."""
     for name, size in (("batch", batch), ("steps", steps)):

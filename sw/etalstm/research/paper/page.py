@@ -162,7 +162,8 @@ def _gpu(study: Study) -> Iterator[Block]:
         f"{cases.IMPLIED_OPERATIONS / TERA:.2f} TFLOP/s, "
         f"{100 * cases.IMPLIED_OPERATIONS / V100_OPERATIONS:.1f} % of its peak. This is implied. Nobody has measured "
         "it. So the ratio of Dyn-Arch to the implied framework only repeats the paper's claim. Our own result is how "
-        "much faster η-LSTM is than Dyn-Arch. MS1 and MS2 change its time by the share by which they change the roofline's."
+        "much faster η-LSTM is than Dyn-Arch. "
+        "MS1 and MS2 change its time by the share by which they change the roofline's."
     )
 
 
