@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFlo
 from etalstm.errors import RunError
 from etalstm.host.drawing import COLOURS, pyplot, save_figure
 from etalstm.host.durable import write_whole
-from etalstm.host.strict import check
+from etalstm.host.strict import check, read_json
 from etalstm.network.cells.lstm import LSTM
 from etalstm_hw import config as configuration
 from etalstm_hw import contract
@@ -122,12 +122,7 @@ def load(path: Path) -> Profile:
     """Read a profile; :class:`RunError`, naming file and field, if it is missing or not what :meth:`Profile.save`
     writes.
     """
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise RunError(f"{path}: there is no such profile; eta-lstm research profile latency makes one") from error
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path}: no JSON: {error}") from error
+    table = read_json(path, "there is no such profile; eta-lstm research profile latency makes one")
     if isinstance(table, dict) and isinstance(table.get("latencies"), dict):  # JSON has no numbers as keys
         table["latencies"] = {_size(text, path): latency for text, latency in table["latencies"].items()}
     profile = check(Profile, table, path, RunError)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat
 
 from etalstm.errors import RunError
 from etalstm.host.durable import write_whole
-from etalstm.host.strict import check
+from etalstm.host.strict import check, read_json
 from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import read_log
 
@@ -161,11 +161,7 @@ def write_runs(runs: Sequence[ShrunkRun], path: Path) -> None:
 
 
 def _read_study(path: Path) -> list[ShrunkRun]:
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path}: no JSON: {error}") from error
-    study = check(ShrinkingStudy, table, path, RunError)
+    study = check(ShrinkingStudy, read_json(path), path, RunError)
     if not study.runs:
         raise RunError(f"{path}: there are no runs in it")
     for one in study.runs:

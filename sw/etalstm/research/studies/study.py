@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt
 from etalstm.errors import RunError
 from etalstm.host.checkout import commit
 from etalstm.host.durable import write_whole
-from etalstm.host.strict import check
+from etalstm.host.strict import check, read_json
 from etalstm.network.execution import FLOAT32
 from etalstm.network.storage import KINDS
 from etalstm.research.studies.reduction import Reduction
@@ -69,10 +69,7 @@ class Study(BaseModel):
 
 def read_study(path: Path) -> dict:
     """Read a study; :class:`RunError`, naming file and field, if it is none."""
-    try:
-        study = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path}: no JSON: {error}") from error
+    study = read_json(path)
     check(Study, study, path, RunError)
     return study
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from etalstm.data.files import packed_text
 from etalstm.errors import DataError, RunError
-from etalstm.host.strict import check
+from etalstm.host.strict import check, read_json
 from etalstm.research.translate.vocabulary import END, PADDING, SPECIAL, START, Vocabulary
 from etalstm.research.translate_settings import Tokens, TranslationSettings
 
@@ -102,12 +102,8 @@ class Vocabularies:
     @classmethod
     def load(cls, path: Path, tokens: Tokens) -> "Vocabularies":
         """Read a run's vocabularies; :class:`RunError` names the file if they are not what a run writes."""
-        try:
-            table = check(dict[str, list[str]], json.loads(path.read_text(encoding="utf-8")), path, RunError)
-        except FileNotFoundError as error:
-            raise RunError(f"{path}: there is no such file of vocabularies") from error
-        except (ValueError, RecursionError) as error:
-            raise RunError(f"{path}: no JSON: {error}") from error
+        table = read_json(path, "there is no such file of vocabularies")
+        table = check(dict[str, list[str]], table, path, RunError)
         for side in ("source", "target"):
             if tuple(table.get(side, ())[: len(SPECIAL)]) != SPECIAL:
                 raise RunError(f"{path}: {side} must begin with {', '.join(SPECIAL)}")
