@@ -2,8 +2,9 @@
 
 import importlib
 import importlib.util
+import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 
 from rich.console import Console
@@ -36,6 +37,14 @@ def print_table(table: Table) -> None:
     console = Console()
     needed = console.measure(table, options=console.options.update(max_width=_ANY)).maximum
     Console(width=max(console.width, needed)).print(table)
+
+
+def give(result: dict, as_json: bool, show: Callable[[dict], object]) -> None:
+    """Print a result: as one JSON object, or as `show` does."""
+    if as_json:
+        print(json.dumps(result))
+    else:
+        show(result)
 
 
 NAMES = {"torch": "PyTorch"}

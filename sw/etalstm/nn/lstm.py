@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,15 +69,9 @@ class LSTM(torch.nn.LSTM):
         delta_threshold: float = 0.0, **kwargs,
     ):  # fmt: skip
         super().__init__(*args, **kwargs)
-        self._settings = Settings.of(
-            engine,
-            delta_threshold,
-            storage=storage,
-            theta=theta,
-            slices=slices,
-            input_threshold=input_threshold,
-            refresh=refresh,
-        )
+        how: dict[str, Any] = {"storage": storage, "theta": theta, "slices": slices}
+        how |= {"input_threshold": input_threshold, "refresh": refresh}
+        self._settings = Settings.of(engine, delta_threshold, **how)
         self._settings.execution.check_layers(self.num_layers)
         _MODULES.add(self)
 

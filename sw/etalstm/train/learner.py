@@ -154,16 +154,10 @@ class Learner:
     @property
     def origin(self) -> Origin:
         """What a checkpoint must agree in for the run to go on."""
-        found: dict[str, Any] = {
-            "dataset": self.data.name,
-            "data": self.data.fingerprint,
-            "steps": self.steps,
-            "slices": self.slices,
-        }
-        found["refresh"] = self.settings.refresh_interval
-        return Origin(
-            **{name: getattr(self.settings, name) for name in Origin.model_fields if name not in found}, **found
-        )
+        found: dict[str, Any] = {"dataset": self.data.name, "data": self.data.fingerprint, "steps": self.steps}
+        found |= {"slices": self.slices, "refresh": self.settings.refresh_interval}
+        others = {name: getattr(self.settings, name) for name in Origin.model_fields if name not in found}
+        return Origin(**others, **found)
 
     def forget(self) -> None:
         """Let the next batch begin with states of zero."""

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 from typer import Option
 
-from etalstm.cli.output import say, with_extra
+from etalstm.cli.output import give, say, with_extra
 from etalstm.device import TrainingShape
 from etalstm.device.ranks.bench import Sizes, measure
 from etalstm.device.ranks.team import find_team
@@ -169,11 +169,7 @@ def simulators(
         Against.WHOLE: (_trial("etalstm_sim.trials.speed.builds", "compare_builds"), _show_whole),
         Against.UNCHECKED: (_trial("etalstm_sim.trials.speed.protocol_cost", "compare_checkers"), _show_unchecked),
     }[against]
-    found = compare(preset, shape, say)
-    if as_json:
-        print(json.dumps(found))
-    else:
-        show(found)
+    give(compare(preset, shape, say), as_json, show)
 
 
 def _default(preset):

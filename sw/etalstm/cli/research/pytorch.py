@@ -1,11 +1,10 @@
 """``eta-lstm research layout``, ``attention``, ``reduced``: savings as software, measured in PyTorch."""
 
-import json
 from typing import Annotated
 
 from typer import Option
 
-from etalstm.cli.output import print_rows, with_extra
+from etalstm.cli.output import give, print_rows, with_extra
 from etalstm.network.shape import check_size
 from etalstm.network.storage import read_thresholds
 
@@ -29,10 +28,7 @@ def layout(
         result = bench.measure(*sizes, seconds, device)
     else:
         result = bench.measure_output(*sizes, check_size("tokens", tokens), seconds, device)
-    if as_json:
-        print(json.dumps(result))
-        return
-    (show_layouts if tokens is None else show_output)(result)
+    give(result, as_json, show_layouts if tokens is None else show_output)
 
 
 def read_sizes(name: str, text: str) -> list[int]:
@@ -87,11 +83,7 @@ def attention(
 ) -> None:
     """Measure attention whose maps are kept, and attention whose maps are computed again."""
     bench = with_extra("etalstm.research.translate.attention_bench")
-    result = bench.measure(bench.Measured(hidden, batch, steps, tokens, kind, runs, device))
-    if as_json:
-        print(json.dumps(result))
-        return
-    show_attention(result)
+    give(bench.measure(bench.Measured(hidden, batch, steps, tokens, kind, runs, device)), as_json, show_attention)
 
 
 def show_attention(result: dict) -> None:
@@ -124,11 +116,7 @@ def reduced(
     """Measure the memory savings MS1, MS2 and Combine-MS in PyTorch, forward and backward."""
     bench = with_extra("etalstm.research.reduced.savings_bench")
     options = bench.Options(read_thresholds(theta), skip, device, runs)
-    result = bench.measure(bench.drawn(hidden, batch, steps), options)
-    if as_json:
-        print(json.dumps(result))
-        return
-    show_reduced(result)
+    give(bench.measure(bench.drawn(hidden, batch, steps), options), as_json, show_reduced)
 
 
 def show_reduced(result: dict) -> None:
