@@ -64,10 +64,7 @@ def read_slices(text: str) -> tuple[int, bool]:
 
 
 def parse_densities(text: str) -> list[float]:
-    """Read shares of nonzero values, separated by commas.
-
-    Raises ``ValueError`` if one is not a number from 0 to 1.
-    """
+    """Read shares of nonzero values, separated by commas. Raises ``ValueError`` if one is not a number from 0 to 1."""
     densities = []
     for part in text.split(","):
         try:

@@ -72,10 +72,7 @@ def static_buckets(text: str | None, steps: int) -> str:
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is measured.
-
-    Raises ``ValueError`` if a number is not above 0.
-    """
+    """How much is measured. Raises ``ValueError`` if a number is not above 0."""
 
     batches: int = 1
     # Steps of every sequence; others are left out. Not given: sequences are as long as they come, and padded.

@@ -154,10 +154,7 @@ class Float64Engine(Engine):
     key, dtype = FLOAT64, np.dtype(np.float64)
 
     def forward(self, call):
-        """Give y, h and c.
-
-        Raises ``ValueError`` if the layer is no LSTM.
-        """
+        """Give y, h and c. Raises ``ValueError`` if the layer is no LSTM."""
         if call.cell != LSTM.name:
             raise ValueError(f"engine {FLOAT64} computes cell {LSTM.name} only, got cell {call.cell}")
         done = self._pass(call)

@@ -76,10 +76,7 @@ class LaunchedRun:
 
 
 class Launch:
-    """Runs a command on several ranks.
-
-    `command`: arguments of ``eta-lstm``. `hostfile`: as mpiexec reads it.
-    """
+    """Runs a command on several ranks. `command`: arguments of ``eta-lstm``. `hostfile`: as mpiexec reads it."""
 
     def __init__(self, ranks: int, command: Sequence[str], hostfile: Path | None = None):
         hosts = [] if hostfile is None else ["-f", str(hostfile)]
