@@ -151,8 +151,7 @@ def simulators(
     batch: Annotated[int, Option(help="Sequences")] = 32,
     steps: Annotated[int, Option(help="Steps")] = 2,
     against: Annotated[
-        Against | None,
-        Option(help="What to measure it beside; default: whole for machines of many channels"),
+        Against | None, Option(help="What to measure it beside; default: whole for machines of many channels")
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:

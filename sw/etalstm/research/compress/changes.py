@@ -46,10 +46,7 @@ class Attempt:
 
 
 def next_attempt(
-    counts: Sequence[int],
-    ratio: float,
-    failed: Sequence[int] | None,
-    guides: Sequence[Profile | None],
+    counts: Sequence[int], ratio: float, failed: Sequence[int] | None, guides: Sequence[Profile | None]
 ) -> Attempt | None:
     """Say what to try next; None if there is nothing left to try.
 
