@@ -121,28 +121,15 @@ NEW_NAMES = {
     "trace": "model trace",
     "model --check": "model check",
     "plan --check": "plan check",
-    "verilog": "hw verilog",
-    "build": "hw build",
-    "program": "hw program",
     "report resources": "hw resources",
-    "report": "hw report",
-    "contract": "hw contract",
-    "selftest": "hw selftest",
     "compare": "verify compare",
-    "bench arithmetic": "verify arithmetic",
-    "bench activation": "verify activation",
-    "bench faults": "verify faults",
-    "bench programs": "verify programs",
-    "bench coverage": "verify coverage",
-    "bench endurance": "verify endurance",
-    "paper": "research paper",
-    "study": "research study",
-    "compress": "research compress",
-    "translate": "research translate",
-    "profile": "research profile",
-    "bench reduced": "research reduced",
-    "bench layout": "research layout",
-    "bench attention": "research attention",
+    **{name: f"hw {name}" for name in ["verilog", "build", "program", "report", "contract", "selftest"]},
+    **{
+        f"bench {name}": f"verify {name}"
+        for name in ["arithmetic", "activation", "faults", "programs", "coverage", "endurance"]
+    },
+    **{name: f"research {name}" for name in ["paper", "study", "compress", "translate", "profile"]},
+    **{f"bench {name}": f"research {name}" for name in ["reduced", "layout", "attention"]},
 }
 """By old name the new one. An option stands anywhere behind its command's name, the other words at the beginning."""
 

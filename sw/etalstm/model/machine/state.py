@@ -86,6 +86,9 @@ class Sizes(NamedTuple):
     latency: int
 
 
+_AS_CONFIGURED = "lanes beat_words vector_beats instruction_beats instruction_queue scratch_reads broadcast_words"
+
+
 def sizes_of(
     config: Config, *, skips: bool = True, shares: tuple[int, int, int] = (0, 0, 0), batch_groups: int = 1
 ) -> Sizes:
@@ -94,17 +97,10 @@ def sizes_of(
         channels=config.channels // batch_groups,
         batch_groups=batch_groups,
         managers=config.channels_per_port,
-        lanes=config.lanes,
-        beat_words=config.beat_words,
-        vector_beats=config.vector_beats,
-        instruction_beats=config.instruction_beats,
-        instruction_queue=config.instruction_queue,
         scalar_fifo=config.scalar_fifo + ROUND_TRIP,
-        scratch_reads=config.scratch_reads,
         banks=config.lanes // config.activation_units,
         units=config.activation_units,
         codec_words=min(config.codec_words, config.beat_words),
-        broadcast_words=config.broadcast_words,
         chunk=min(32, config.broadcast_words // (contract.MOST_GATES * config.lanes)),
         outstanding=config.outstanding_bursts,
         send_zeros=int(not skips),
@@ -112,6 +108,7 @@ def sizes_of(
         forward=shares[1],
         backward=shares[2],
         latency=latencies.MEMORY_CYCLES,
+        **{name: getattr(config, name) for name in _AS_CONFIGURED.split()},
     )
 
 
