@@ -58,21 +58,12 @@ REDUCED = Execution(Storage(STORAGE))
 
 @dataclass(frozen=True)
 class Shares:
-    """What of an iteration's numbers is not zero.
+    """What of an iteration's numbers is not zero. ``ValueError`` if a share is outside [0, 1]."""
 
-    Members
-    -------
-    delta, local : float            of δ and of the local gradients, in the cells that are kept
-    inputs : float                  of x and h, what is sent at steps that are no refresh steps; 1 without delta inputs
-    kept_cells : tuple of float     of the cells, those that are kept: see :func:`early_cells`
-
-    ``ValueError`` if a share is outside [0, 1]. :func:`early_cells` looks at `kept_cells`.
-    """
-
-    delta: float = 1.0
-    local: float = 1.0
-    inputs: float = 1.0
-    kept_cells: tuple[float, ...] = EVERY
+    delta: float = 1.0  # of δ, in the cells that are kept
+    local: float = 1.0  # of the local gradients, in these cells
+    inputs: float = 1.0  # of x and h, what is sent at steps that are no refresh steps; 1 without delta inputs
+    kept_cells: tuple[float, ...] = EVERY  # of the cells, those that are kept; :func:`early_cells` looks at them
 
     def __post_init__(self):
         named = {"density": self.delta, "local_density": self.local, "input_density": self.inputs}

@@ -51,11 +51,8 @@ def measure(sizes: Sizes) -> dict:
     session, bare, own, stock = take_turns(_same_work(module, sizes), sizes.runs)
     full, packed = take_turns(_packed_work(module, sizes), sizes.runs)
     share = _lengths(sizes).sum() / (sizes.batch * sizes.longest)
-    return {
-        "session_seconds": float(np.median(session)),
-        "bare_seconds": float(np.median(bare)),
-        "module_seconds": float(np.median(own)),
-        "stock_seconds": float(np.median(stock)),
+    seconds = {"session": session, "bare": bare, "module": own, "stock": stock}
+    return {f"{name}_seconds": float(np.median(turns)) for name, turns in seconds.items()} | {
         "bare_overhead": float(np.median(bare / session)) - 1,
         "module_overhead": float(np.median(own / session)) - 1,
         "of_stock": float(np.median(stock / own)),

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from inspect import getfile
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from etalstm.errors import RunError
 from etalstm.host.drawing import COLOURS, pyplot, save_figure
 from etalstm.host.durable import write_whole
 from etalstm.host.strict import check, read_json
 from etalstm.network.cells.lstm import LSTM
+from etalstm.train.sealed import Part
 from etalstm_hw import config as configuration
 from etalstm_hw import contract
 from etalstm_hw.config import Config
@@ -64,10 +65,8 @@ MODEL = ("model", "plan", "network")
 """What cycles depend on."""
 
 
-class Profile(BaseModel):
+class Profile(Part):
     """Latencies of one layer by its size."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
     format: int = FORMAT
     machine: str  # the preset, or ``host``

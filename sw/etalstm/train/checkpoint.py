@@ -68,24 +68,15 @@ class Watched(Part):
 
 
 class Position(Progress):
-    """Where a run is.
-
-    Members
-    -------
-    iteration, epoch, batch    as of a :class:`Progress`
-    delta_threshold : float, or None where δ is not pruned
-    input_threshold : float    Θ where a target moves it; None without one, and as long as everything is sent
-    best : Watched             for the best checkpoint and early stopping
-    plateau : Watched          for the schedule ``plateau``
-    falls : int                how often that schedule has lowered the learning rate
-    """
+    """Where a run is."""
 
     chooser: ChooserState
-    delta_threshold: float | None = Field(None, ge=0)
+    delta_threshold: float | None = Field(None, ge=0)  # None where δ is not pruned
+    # Θ where a target moves it; None without one, and as long as everything is sent
     input_threshold: float | None = Field(None, ge=LEAST, le=MOST)
-    best: Watched = Watched()
-    plateau: Watched = Watched()
-    falls: NonNegativeInt = 0
+    best: Watched = Watched()  # for the best checkpoint and early stopping
+    plateau: Watched = Watched()  # for the schedule ``plateau``
+    falls: NonNegativeInt = 0  # how often that schedule has lowered the learning rate
 
 
 class Pcg64(Part):

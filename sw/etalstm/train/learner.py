@@ -128,14 +128,8 @@ class Learner:
         return device.create(self.shape)
 
     def _shape(self, settings: Settings) -> TrainingShape:
-        return TrainingShape(
-            self.network,
-            settings.batch,
-            self.steps,
-            settings.execution(self._storage()),
-            masked=self.data.masked,
-            memory_budget=settings.memory_budget,
-        )
+        sizes, execution = (self.network, settings.batch, self.steps), settings.execution(self._storage())
+        return TrainingShape(*sizes, execution, masked=self.data.masked, memory_budget=settings.memory_budget)
 
     def _slices(self, device: Device, shape: TrainingShape, checkpoint: Checkpoint | None) -> int:
         """Give the run's number of slices, where it is left to the device that of the checkpoint before all."""

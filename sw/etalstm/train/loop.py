@@ -303,12 +303,8 @@ class Trainer:
 
     def _write(self, path: Path) -> None:
         learner = self.learner
-        description = Description(
-            model=learner.identity,
-            run=learner.origin,
-            position=self._position(),
-            generator=Generator.model_validate(self._epoch_start),
-        )
+        run, generator = learner.origin, Generator.model_validate(self._epoch_start)
+        description = Description(model=learner.identity, run=run, position=self._position(), generator=generator)
         tensors = tensors_of(learner, self.batch > 0)
         if self.settings.scrub:
             learner.session.scrub()  # after the reading, so that it has seen all that was read

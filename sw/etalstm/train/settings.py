@@ -343,10 +343,5 @@ class Settings(DataSettings):
         storage : Storage
             What layers keep now: with a `storage` that chooses, it changes from epoch to epoch.
         """
-        return Execution(
-            storage=storage,
-            slices=1 if isinstance(self.slices, str) else self.slices,
-            delta_inputs=self.delta_inputs_at(),
-            weight_format=self.weight_format,
-            architecture=architecture(self.architecture),
-        )
+        slices, machine = 1 if isinstance(self.slices, str) else self.slices, architecture(self.architecture)
+        return Execution(storage, slices, self.delta_inputs_at(), self.weight_format, architecture=machine)

@@ -179,14 +179,8 @@ def measured(
     found, first = iterations(config, network, batch, steps, boards), None
     for (arrangement, count), numbers in found.items():
         for case, (counts, empty) in epochs.items():
-            entry: dict[str, Any] = {
-                "data": data.name,
-                "arrangement": arrangement,
-                "boards": count,
-                "buckets": case,
-                "padding": empty,
-            }
-            entry |= of_epoch(counts, steps, numbers)
+            entry: dict[str, Any] = {"data": data.name, "arrangement": arrangement, "boards": count, "buckets": case}
+            entry |= {"padding": empty} | of_epoch(counts, steps, numbers)
             first = first or entry["seconds"]
             yield entry | {"speedup": first / entry["seconds"]}
 

@@ -69,12 +69,8 @@ def latency(
     check_tolerance(0 if tolerance is None else tolerance)
     _refuse(context, dimension, host, forward, check, len(sizes))
     networks = {size: _network(dimension, size, inputs, hidden, cell) for size in sizes}
-    shared: dict[str, Any] = {
-        "dimension": dimension,
-        "inputs": inputs,
-        "hidden": hidden if dimension == INPUT else None,
-        "cell": cell,
-    }
+    shared: dict[str, Any] = {"dimension": dimension, "inputs": inputs, "cell": cell}
+    shared["hidden"] = hidden if dimension == INPUT else None
     shared |= {"batch": check_size("batch", batch), "steps": check_size("steps", steps), "forward": forward}
     if host:
         profile = _of_host(networks, runs, HOST_TOLERANCE if tolerance is None else tolerance, shared)

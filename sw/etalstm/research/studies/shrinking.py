@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from etalstm.errors import RunError
 from etalstm.host.durable import write_whole
 from etalstm.host.strict import check, read_json
 from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import read_log
+from etalstm.train.sealed import Part
 
 FILE = "shrinking.json"
 ACCEPTED = "accepted"
@@ -55,10 +56,8 @@ SCORES = {
 }
 
 
-class Network(BaseModel):
+class Network(Part, frozen=False):
     """A network at the end of a round."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
     phase: str  # the step of the round: ``dense``, ``prune-units``, …
     round: NonNegativeInt
@@ -77,10 +76,8 @@ class Network(BaseModel):
         return list(zip((self.inputs, *self.units[:-1]), self.units, strict=True))
 
 
-class ShrunkRun(BaseModel):
+class ShrunkRun(Part):
     """A run: its settings, and the networks of all rounds in their order. The first one is the dense start."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
 
     settings: dict[str, Any]
     networks: list[Network] = Field(min_length=1)
@@ -129,10 +126,8 @@ class ShrunkRun(BaseModel):
         return found
 
 
-class ShrinkingStudy(BaseModel):
+class ShrinkingStudy(Part):
     """The file of a study."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
 
     runs: list[ShrunkRun]
 

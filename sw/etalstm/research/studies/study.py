@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, NonNegativeInt
+from pydantic import NonNegativeInt
 
 from etalstm.errors import RunError
 from etalstm.host.checkout import commit
@@ -21,18 +21,17 @@ from etalstm.network.storage import KINDS
 from etalstm.research.studies.reduction import Reduction
 from etalstm.research.studies.subject import Subject, others_of, score_of
 from etalstm.train.metrics import SHARES, forward_arithmetic, shares
+from etalstm.train.sealed import Part
 from etalstm.train.significance import EPOCHS_FULL
 
 
-class StudiedRun(BaseModel):
+class StudiedRun(Part):
     """A run of a study: how it was reduced, what it learnt and what that cost; see :func:`train_once`.
 
     `commit` is that of the code that trained, see :func:`etalstm.host.checkout.commit`; of studies made before it was
     noted it is the commit that brought the run's figures. Studies made earlier lack `validation`, `others`,
     `delta_target`, `input_threshold`, `weight_format`, or what `ms2_` begins.
     """
-
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
     storage: str
     theta: float | list[float]
@@ -47,7 +46,7 @@ class StudiedRun(BaseModel):
     commit: str | None = None
     score: float
     validation: float | None = None
-    others: dict[str, float] = {}
+    others: dict[str, float] = {}  # noqa: RUF012  a field's default, which pydantic copies
     footprint: float
     arithmetic: float
     backward_arithmetic: float
@@ -58,10 +57,8 @@ class StudiedRun(BaseModel):
     saved: dict[str, float]
 
 
-class Study(BaseModel):
+class Study(Part):
     """A study: the settings of all its runs, and the runs."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
 
     settings: dict[str, Any]
     runs: list[StudiedRun]
