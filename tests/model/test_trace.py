@@ -22,7 +22,7 @@ def executed(table):
     """Give the first instruction of every part that is executed, and the part."""
     trace, found = Trace(table, boundaries_of(table)), []
     while trace.number < len(table):
-        found.append((trace.number, trace.part))
+        found.append((trace.number, trace.section))
         trace.advance()
     return found
 

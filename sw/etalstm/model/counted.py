@@ -87,8 +87,8 @@ class Counted:
     def _changes(self, operand: SentOperand, channel: int, vector: int, size: int) -> np.ndarray:
         """Tell which elements of a tile have changed, (b, lane), from the location of its stream's index."""
         tiles, beats = operand.partition.tiles, self._config.vector_beats
-        part, tile = divmod(vector - operand.index.first, tiles)
-        step, batch_tile = divmod(part, operand.sent.batch.count)
+        number, tile = divmod(vector - operand.index.first, tiles)
+        step, batch_tile = divmod(number, operand.sent.batch.count)
         now, before = (operand.sent.at(number, batch_tile, tile) for number in (step, step - 1))
         words = [self._read(channel, (p.array.first + p.vector) * beats, size * beats) for p in (now, before)]
         return changed(*(array.view(np.float32) for array in words))
@@ -112,8 +112,8 @@ class Counted:
         broadcast[:, :, lane] = nonzero[:, :, lane]
         gates, batch, _ = nonzero.shape
         bits = np.zeros((batch, last - first + 1, words, MOST_GATES), np.uint64)
-        part = broadcast[:, :, first * words : (last + 1) * words].reshape(gates, batch, last - first + 1, words)
-        bits[..., :gates] = part.transpose(1, 2, 3, 0)
+        patches = broadcast[:, :, first * words : (last + 1) * words].reshape(gates, batch, last - first + 1, words)
+        bits[..., :gates] = patches.transpose(1, 2, 3, 0)
         weights = np.uint64(1) << np.arange(words * MOST_GATES, dtype=np.uint64)
         return (bits.reshape(-1, words * MOST_GATES) * weights).sum(axis=1).astype(np.uint32)
 

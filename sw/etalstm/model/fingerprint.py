@@ -5,7 +5,7 @@ round, which numbers instructions have, and where operands lie in memory, but fo
 fingerprint of a state is made of everything else.
 
 How far the program is fetched ahead, and in which bursts, is kept apart. It matters only where the sequencer runs out
-of instructions, and it differs where all else comes again: a part of the program begins anywhere in a burst.
+of instructions, and it differs where all else comes again: a section of the program begins anywhere in a burst.
 
 Fields of records are compared as they are unless one of the tables below says otherwise. So a new field that is
 forgotten here can only keep equal states apart.

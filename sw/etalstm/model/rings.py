@@ -21,7 +21,7 @@ ELSEWHERE = {
     "ports": "count ends",
     "read_port": "count ends",
     "write_port": "granted accepted landed owners accepts answers",
-    "asked": ("head tail wait_head wait_tail index_head index_tail items parts pushed waiting waiting_since indices"),
+    "asked": ("head tail wait_head wait_tail index_head index_tail items kinds pushed waiting waiting_since indices"),
     "fetcher": "cast current",
     "scalars": "head tail known_head known_tail inner marks pushed popped",
     "vector": "writes",
@@ -184,7 +184,7 @@ def _requests(out, cycle, m):
     fetcher = m.fetcher[0]
     for number in range(len(m.asked)):
         asked = m.asked[number]
-        _put_values(out, asked.parts, asked.head, asked.tail)
+        _put_values(out, asked.kinds, asked.head, asked.tail)
         _put_times(out, asked.pushed, asked.head, asked.tail, RING, cycle)
         _put_times(out, asked.waiting_since, asked.wait_head, asked.wait_tail, RING, cycle)
         _put_times(out, asked.indices, asked.index_head, asked.index_tail, RING, cycle)

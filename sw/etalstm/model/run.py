@@ -86,7 +86,7 @@ def shift(cycle, cycles, scalars, sums, wakes):
 
 
 AT_BOUNDARY, ENDED, STUCK = range(3)
-"""Why :func:`run` came back: a part of the program begins, its end was reached, nothing happens any more."""
+"""Why :func:`run` came back: a section of the program begins, its end was reached, nothing happens any more."""
 
 _CYCLES, _KINDS, _PHASE = int(Counter.CYCLES), int(Counter.CYCLE_KINDS), int(Counter.MAC_PHASE)
 _MAC = int(Cycle.MAC)

@@ -22,13 +22,13 @@ from etalstm.host.strict import check
 DEEPEST = 20  # lists and objects inside one another; a description has five
 
 
-class Part(BaseModel):
-    """A description, or a part of one: no field is converted, none may be added."""
+class Section(BaseModel):
+    """A description, or a section of one: no field is converted, none may be added."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Progress(Part):
+class Progress(Section):
     """Where a run is."""
 
     iteration: NonNegativeInt  # done since the start
@@ -37,7 +37,7 @@ class Progress(Part):
     batch: NonNegativeInt
 
 
-Described = TypeVar("Described", bound=Part)
+Described = TypeVar("Described", bound=Section)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Sealed(Generic[Described]):
     KEY: ClassVar[str]
     FORMAT: ClassVar[int]  # version of the kind of file, in the file beside the description
     WHAT: ClassVar[str]  # the kind in words, for messages
-    DESCRIPTION: ClassVar[type]  # of the description, a subclass of :class:`Part`
+    DESCRIPTION: ClassVar[type]  # of the description, a subclass of :class:`Section`
     TENSORS: ClassVar[tuple[type[np.generic], ...]] = (np.float32,)  # what numbers the tensors may have
     # Beginnings of the names of tensors in which NaN marks what is not known. All others are finite.
     MAY_BE_NAN: ClassVar[str | tuple[str, ...]] = ()

@@ -8,10 +8,10 @@ from etalstm_hw.contract import STREAM_BLOCK
 
 DECOMPRESSOR = record(
     "words", "factor", "active", "beats", "beat", "all_beats", "kept", "bf16", "have", "position", "mask_beats",
-    "ended", "fits", "valid", "last", "part", "packed", "full", "full_last",
+    "ended", "fits", "valid", "last", "piece", "packed", "full", "full_last",
 )  # fmt: skip
 COMPRESSOR = record(
-    "words", "factor", "beat", "all_beats", "kept", "bf16", "part", "first_valid", "first_last", "second_valid",
+    "words", "factor", "beat", "all_beats", "kept", "bf16", "piece", "first_valid", "first_last", "second_valid",
     "second_last", "position", "mask_position", "open", "read", "half", "block_beat", "masking", "closing", "ending",
     "valid", "last", "packed", "full", "full_last",
 )  # fmt: skip
@@ -37,7 +37,7 @@ def window_of(codec):
     """Give what a decompressor holds; once a cycle changes nothing of it, only a beat or room does."""
     return (
         codec.active, codec.have, codec.position, codec.beat, codec.mask_beats, codec.ended, codec.fits, codec.valid,
-        codec.part, codec.packed, codec.full,
+        codec.piece, codec.packed, codec.full,
     )  # fmt: skip
 
 
@@ -63,12 +63,12 @@ def step_decompressor(codec, beat_there, beat_last, out_ready):
     used = min(used, codec.have * 2 * words)
     rest = codec.have - used // (2 * words)
     taken = beat_there and codec.active and not codec.ended and (final or rest != 2)
-    took_beat = taken and codec.part == factor - 1
+    took_beat = taken and codec.piece == factor - 1
     codec.fits = final and codec.ended
     _move(codec, takes, fetches, rest, used % (2 * words), ready, factor)
     if taken:
         codec.ended = took_beat and beat_last
-        codec.part = (codec.part + 1) % factor
+        codec.piece = (codec.piece + 1) % factor
         if not final:
             codec.have = rest + 1
     if takes and last:
@@ -122,14 +122,14 @@ def step_compressor(codec, beat_there, beat_last, out_ready):
         codec.masking, codec.open, codec.ending = 0, 0, codec.closing
     leaves = not codec.second_valid or takes
     enters = not codec.first_valid or leaves
-    took_part = beat_there and enters
-    took_beat = took_part and codec.part == factor - 1
+    took_piece = beat_there and enters
+    took_beat = took_piece and codec.piece == factor - 1
     if leaves:
         codec.second_valid, codec.second_last = codec.first_valid, codec.first_last
     if enters:
-        codec.first_valid, codec.first_last = took_part, took_beat and beat_last
-    if took_part:
-        codec.part = (codec.part + 1) % factor
+        codec.first_valid, codec.first_last = took_piece, took_beat and beat_last
+    if took_piece:
+        codec.piece = (codec.piece + 1) % factor
     return took_beat, gave, gave_last
 
 

@@ -20,8 +20,8 @@ ENGINE = record(
 )  # fmt: skip
 """The ring of instructions, the loop that is at hand, the two registers of the dispatch.
 
-``arrived`` is set when the first instruction of a part of the program, or the end of a loop's body, is the next; then
-``cycle`` is the machine's time. ``starved`` is set when no instruction is ready that could be taken.
+``arrived`` is set when the first instruction of a section, or the end of a loop's body, is the next; then ``cycle`` is
+the machine's time. ``starved`` is set when no instruction is ready that could be taken.
 """
 
 LOOP_BODY = record("start", "end", "turns")

@@ -44,7 +44,7 @@ class Tables(NamedTuple):
     block_streams: np.ndarray
     streams: np.ndarray
     rows: np.ndarray  # int64: a bit for each of a lane's rows that is needed, of every lane of the maps of LOAD_ROWS
-    # whether a part of the program begins at each instruction, and behind the last; one False: nothing is a boundary
+    # whether a section of the program begins at each instruction, and behind the last; one False: nothing is a boundary
     boundaries: np.ndarray
 
 
