@@ -1,4 +1,4 @@
-"""The host runs the forward pass and streams what cells keep; a device runs everything else."""
+"""The host runs the forward pass and streams the intermediates to a device, which runs everything else."""
 
 import socket
 import threading

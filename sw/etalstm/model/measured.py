@@ -53,7 +53,7 @@ def early_cells(layers: int, steps: int, kept: Sequence[float] = EVERY) -> np.nd
 
 
 REDUCED = Execution(Storage(STORAGE))
-"""What is modelled if nothing is said: cells keep what those of the benchmarks keep."""
+"""What is modelled by default: the storage of the benchmarks."""
 
 
 @dataclass(frozen=True)

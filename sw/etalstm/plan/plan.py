@@ -150,8 +150,8 @@ class Plan:
     def traffic(self) -> dict[str, dict[str, int]]:
         """Bytes that one iteration moves between memory and machine, by kind, read and written.
 
-        Compressed streams count as what they are made of: what they drop is not known before. Nor is which rows of
-        weights are needed that do not stay in the lanes: :attr:`spareable_bytes` are read at most.
+        Compressed streams count with all of their elements: how many they drop is not known before. All rows count of
+        weights that do not stay in the lanes: up to :attr:`spareable_bytes` of them may not be needed.
         """
         kinds = {
             kind.name.lower(): {

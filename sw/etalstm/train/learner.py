@@ -257,7 +257,7 @@ class Learner:
         return {name: cost for name, cost in costs.items() if cost != {}}
 
     def _reductions(self) -> dict:
-        """Give what was chosen to be reduced, and what the last two passes kept and computed, for the log."""
+        """Give the log's entries of the reductions chosen, and of what the last two passes stored and computed."""
         settings = self.settings
         chosen: dict[str, Any] = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
         chosen |= {"ms2_steps": settings.ms2_steps, "ms2_without": settings.ms2_without}

@@ -23,15 +23,14 @@ class Measured(NamedTuple):
 
     name: str  # of the data set
     shape: TrainingShape
-    # Of all layers together, but those of the kept cells, which are by layer. Of dense cells all local gradients are
-    # kept.
+    # Of all layers together; `kept_cells` by layer. Dense cells keep all local gradients.
     shares: Shares
 
 
 def measure_run(run: Path, data: Path | None = None) -> Measured:
     """Train a run's network on one more batch, with what the run dropped, on the golden trainer; count what is zero.
 
-    A run that skips cells has iterations that measure and skip none. Where the next one is such, the one after counts.
+    A run that skips cells has iterations that measure, and skip none. If the next one measures, the one after counts.
     `data` is the directory of the data set's files. Raises :class:`RunError` if the folder holds no run, and
     :class:`CheckpointError` if its checkpoint is damaged, or does not fit the data set.
     """

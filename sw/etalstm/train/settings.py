@@ -336,7 +336,7 @@ class Settings(DataSettings):
     def execution(self, storage: Storage) -> Execution:
         """Give how a run's network is computed in the first epoch, but for what is left to the device.
 
-        That are ``auto`` slices, in whose place there is 1, and shared tokens, of which there are none.
+        ``auto`` slices become 1. Tokens are not shared.
 
         Parameters
         ----------

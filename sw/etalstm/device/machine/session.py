@@ -151,7 +151,7 @@ class HardwareSession(Session):
         self._leave_intermediates()
 
     def _leave_intermediates(self) -> None:
-        """Have in the memory what the forward pass has left, or what the host gave in its place."""
+        """Have the intermediates in memory: run the forward pass, or write those that the host gave."""
         if self._from_host is None:
             self._run_forward()
             return

@@ -68,11 +68,11 @@ class LossDesk:
         of_parts = self._parts.sequences(number).reshape(count, -1)
         try:
             dy = np.zeros_like(y)
-            for row, sequences in enumerate(of_parts):
-                first, real = row * sequences.size, np.count_nonzero(sequences >= 0)  # empty places come last
+            for position, sequences in enumerate(of_parts):
+                first, real = position * sequences.size, np.count_nonzero(sequences >= 0)  # empty places come last
                 of_slice = slice(first, first + real)
                 of_y = y[:, of_slice]
-                dy[:, of_slice] = check_float32("dy", self._loss(number * count + row, of_y), of_y.shape)
+                dy[:, of_slice] = check_float32("dy", self._loss(number * count + position, of_y), of_y.shape)
             return dy
         except Exception as error:  # raised when no stage waits any more
             self._error = error
@@ -152,7 +152,7 @@ class PipelineSession(TeamSession):
         ]
 
     def _of_stages(self, found: list[list]) -> list[list]:
-        """Give by stage what all micro-batches have, of what each rank has for its own."""
+        """Collect the ranks' results, one for each of their micro-batches, by stage."""
         depth = self._grid.depth
         return [list(chain.from_iterable(found[stage::depth])) for stage in range(depth)]
 

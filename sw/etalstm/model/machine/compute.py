@@ -19,7 +19,7 @@ VECTOR_ENGINE = record(
     "valid", "op", "a", "b", "after", "end", "inner", "outer", "has_b", "has_parameter", "last_write", "units_free",
     "pe_at", "scratch_at", "queue_at", "waiting_at", writes=WRITES,
 )  # fmt: skip
-"""The element at the output, what has been read of it, and until when what is issued keeps ports and units busy."""
+"""The element at the output, its operands read so far, and until when issued elements keep ports and units busy."""
 
 
 @compiled

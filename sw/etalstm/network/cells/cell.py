@@ -1,4 +1,4 @@
-"""What a cell is: the products of its step, the element-wise work between them, and what it keeps.
+"""What a cell is: the products of its step, the element-wise work between them, and its intermediates.
 
 Every unit of a layer has one element of each vector that a cell names. These names have a meaning of their own, for a
 cell with gate ``i``, state ``c`` and output ``h``:

@@ -95,7 +95,7 @@ def plan_network(
     ----------
     memory_bytes : int, optional          memory of the device. Default: any.
     memory_budget : int, optional
-        What of it the network may take; the rest of what cells keep goes to the host and back. Default: all.
+        Bytes of it that the network may take; further intermediates go to the host and back. Default: all.
     groups : sequence of int, optional
         Numbers of groups, the first that fits is taken. Default: all that are possible, the fastest first.
     choose_slices : bool
@@ -152,7 +152,7 @@ def share_of(density: float, bf16: bool, log: int) -> float:
 def plan_whole(memory_bytes: int | None, make: Callable[..., Plan], groups: Sequence[int] = (1,)) -> Plan:
     """Plan for a memory, with the first number of groups that fits.
 
-    For each number of groups, δ of all layers is kept if that fits, else of one layer at a time. Only then the next
+    For each number of groups, δ of all layers is stored if that fits, else of one layer at a time. Only then the next
     number is tried. Only :meth:`etalstm.device.api.Session.contributions` needs δ of all layers. `make` makes the plan,
     with `groups` and `every_delta`, and for `memory_bytes` (None: any).
 
@@ -171,7 +171,7 @@ def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = 
     """Plan with as few segments as a budget allows.
 
     The channels work in groups only where one segment is enough: each group has weights of its own, which leave less
-    room for what cells keep. `make` makes the plan of some `groups` (default: one) and `segments` (default: one of all
+    room for intermediates. `make` makes the plan of some `groups` (default: one) and `segments` (default: one of all
     cells); `budget` is in bytes of the device's memory.
 
     Raises ``PlanError`` if the budget is too small however often the cells are divided; the message says what is

@@ -87,7 +87,7 @@ class RowMap:
     gates: int
 
 
-LOCAL_GRADIENTS, DELTAS = range(2)  # logs, by what they keep; in the forward pass the second one has what is sent
+LOCAL_GRADIENTS, DELTAS = range(2)  # logs, by their streams; the forward pass stores changes in the second one
 
 
 @dataclass(frozen=True)

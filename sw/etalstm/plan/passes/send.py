@@ -1,8 +1,8 @@
-"""Delta inputs: sends what has changed of a layer's operands, and collects the gradients of what was not sent.
+"""Delta inputs: sends the changes of a layer's operands, and collects the gradients of elements that were not sent.
 
-See :mod:`etalstm.network.delta_inputs`. The changes that a step broadcasts are made while the step before runs, and
-kept as streams that drop what is below the threshold. A step later the streams come back: they tell what has been sent
-by then.
+See :mod:`etalstm.network.delta_inputs`. The changes of a step are computed while the step before runs. They are stored
+as streams, which drop changes below the threshold. A step later the streams are read again and added to what was sent
+before.
 """
 
 from collections.abc import Callable, Iterator

@@ -89,7 +89,7 @@ class Matrix:
         return Location(self.array, self.height * sum(self.widths[:number]) + row * self.widths[number])
 
     def vector(self, number: int, row: int) -> int:
-        """Count the vectors that come before a row of a span, of those that are read."""
+        """Count the vectors of the read rows that come before a row of a span."""
         return len(self.rows) * sum(self.widths[:number]) + (row - self.rows.start) * self.widths[number]
 
 
@@ -184,7 +184,7 @@ _LEAST = np.finfo(np.float32).smallest_normal  # what is less becomes 0
 
 
 def needed_scale(threshold: float) -> np.float32:
-    """Give the smallest factor with which no product of an element that is kept becomes 0.
+    """Give the smallest factor by which no kept element, multiplied, becomes 0.
 
     The machine has no operation that compares. But it has no subnormals either: with `_LEAST` / `threshold`, rounded
     up, the product of an element below the threshold is 0. There are two exceptions. An element that is less than a
@@ -214,7 +214,7 @@ def reduce_needed(emitter: Emitter, values: Operand, tiles: int, size: int) -> N
 
 
 class NeededRows:
-    """Emits the making of a stage's row map, whose layer has one.
+    """Emits the computation of a stage's row map.
 
     `most`: tiles of units that are worked on at a time.
     """
@@ -224,15 +224,15 @@ class NeededRows:
         self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
 
     def keep(self, delta: Operand, kept: Operand, span: Span, size: int, *, anew: bool) -> None:
-        """Store 1 for each row of a span of units of which δ is kept for some sequence, [tile][gate].
+        """Store 1 for each row of a span of units whose δ is kept in at least one sequence, [tile][gate].
 
         Parameters
         ----------
         delta : Operand    δ of the span, [tile][gate][b]
         kept : Operand     vectors that are overwritten by as many elements, which are 0 where δ is dropped
-        span : Span       tiles of units
+        span : Span        tiles of units
         size : int         sequences
-        anew : bool        forget what the map says; else its rows are still needed
+        anew : bool        begin with an empty map; else rows are added to it
         """
         emitter, rows = self._emitter, NEEDED_ARRAYS * span.count
         emitter.vector(VectorOp.MULTIPLY, kept, Parameter(PARAMETER_NEEDED_SCALE), delta, inner=rows * size)

@@ -72,8 +72,8 @@ class Emitter:
     ) -> None:
         """Copy vectors of the scratch memory or the queue to outer·inner contiguous vectors of an array.
 
-        An array that groups exchange is overwritten only after every channel has stored what it computed from the old
-        content. `made_of` is the array that the stored values were computed from.
+        An array that groups exchange is overwritten only after every channel has stored the values computed from the
+        old content. `made_of` is the array that the stored values were computed from.
         """
         also_reads, fields = (_used(to.array), {"everyone": 1}) if to.array.exchanged else (None, {})
         also_writes = _used(made_of) if made_of and made_of.exchanged else None
@@ -212,7 +212,7 @@ class Emitter:
 
 
 def _used(array: Array) -> Section:
-    """Name what every STORE writes that stores what was made of an array."""
+    """Give a token that says: the array has been read. STOREs of values computed from the array write the token."""
     return Section(f"{array.name} used")
 
 
