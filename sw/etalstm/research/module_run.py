@@ -15,7 +15,7 @@ from etalstm.train.declared import RunSettings
 from etalstm.train.folder import RunFolder
 from etalstm.train.loop import Interrupt
 from etalstm.train.metrics import MetricsLog
-from etalstm.train.sealed import Progress, Sealed, Section, check_same
+from etalstm.train.sealed import Progress, Record, Sealed, check_same
 
 Report = Callable[[dict], None]
 
@@ -33,7 +33,7 @@ class ModulePosition(Progress):
         return self.iteration
 
 
-class ModuleDescription(Section):
+class ModuleDescription(Record):
     """All of a module's checkpoint but its tensors."""
 
     identity: dict

@@ -13,7 +13,7 @@ from etalstm.host.drawing import COLOURS, pyplot, save_figure
 from etalstm.host.durable import write_whole
 from etalstm.host.strict import check, read_json
 from etalstm.network.cells.lstm import LSTM
-from etalstm.train.sealed import Part
+from etalstm.train.sealed import Record
 from etalstm_hw import config as configuration
 from etalstm_hw import contract
 from etalstm_hw.config import Config
@@ -65,7 +65,7 @@ MODEL = ("model", "plan", "network")
 """What cycles depend on."""
 
 
-class Profile(Part):
+class Profile(Record):
     """Latencies of one layer by its size."""
 
     format: int = FORMAT

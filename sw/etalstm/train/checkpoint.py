@@ -9,12 +9,12 @@ from etalstm.data.buckets import NONE
 from etalstm.network.cells import cell_named
 from etalstm.network.execution import FLOAT32
 from etalstm.train.control import LEAST, MOST
-from etalstm.train.sealed import Progress, Sealed, Section
+from etalstm.train.sealed import Progress, Record, Sealed
 
 BY_STEP = "significance.profile", "significance.reach"  # tensors whose last axis is a distance from the end
 
 
-class Identity(Section):
+class Identity(Record):
     """What defines the model, whatever it is trained on and however."""
 
     # see :func:`etalstm.network.cells.cell_named`
@@ -34,7 +34,7 @@ class Identity(Section):
         return self.task in ("language", "tag")
 
 
-class Origin(Section):
+class Origin(Record):
     """What else must agree for a run to go on with the same bits: the data, and settings of the run by their names."""
 
     dataset: str
@@ -51,7 +51,7 @@ class Origin(Section):
     buckets: str = NONE
 
 
-class ChooserState(Section):
+class ChooserState(Record):
     """What the storage ``auto`` has seen, see :class:`etalstm.train.control.Chooser`."""
 
     dense_for: list[NonNegativeInt]
@@ -60,7 +60,7 @@ class ChooserState(Section):
     iterations: NonNegativeInt
 
 
-class Watched(Section):
+class Watched(Record):
     """A validation loss that is watched: the lowest, and for how many epochs there has been none below."""
 
     best: float | None = None
@@ -79,14 +79,14 @@ class Position(Progress):
     falls: NonNegativeInt = 0  # how often that schedule has lowered the learning rate
 
 
-class Pcg64(Section):
+class Pcg64(Record):
     """The two numbers of 128 bits of the generator PCG64."""
 
     state: int = Field(ge=0, lt=1 << 128)
     inc: int = Field(ge=0, lt=1 << 128)
 
 
-class Generator(Section):
+class Generator(Record):
     """State of NumPy's generator at the start of an epoch."""
 
     bit_generator: Literal["PCG64"]
@@ -95,7 +95,7 @@ class Generator(Section):
     uinteger: int = Field(ge=0, lt=1 << 32)
 
 
-class Description(Section):
+class Description(Record):
     """All of a checkpoint but its tensors."""
 
     model: Identity

@@ -22,13 +22,13 @@ from etalstm.host.strict import check
 DEEPEST = 20  # lists and objects inside one another; a description has five
 
 
-class Section(BaseModel):
-    """A description, or a section of one: no field is converted, none may be added."""
+class Record(BaseModel):
+    """A description, or a record in one: no field is converted, none may be added."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Progress(Section):
+class Progress(Record):
     """Where a run is."""
 
     iteration: NonNegativeInt  # done since the start
@@ -37,7 +37,7 @@ class Progress(Section):
     batch: NonNegativeInt
 
 
-Described = TypeVar("Described", bound=Section)
+Described = TypeVar("Described", bound=Record)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Sealed(Generic[Described]):
     KEY: ClassVar[str]
     FORMAT: ClassVar[int]  # version of the kind of file, in the file beside the description
     WHAT: ClassVar[str]  # the kind in words, for messages
-    DESCRIPTION: ClassVar[type]  # of the description, a subclass of :class:`Section`
+    DESCRIPTION: ClassVar[type]  # of the description, a subclass of :class:`Record`
     TENSORS: ClassVar[tuple[type[np.generic], ...]] = (np.float32,)  # what numbers the tensors may have
     # Beginnings of the names of tensors in which NaN marks what is not known. All others are finite.
     MAY_BE_NAN: ClassVar[str | tuple[str, ...]] = ()

@@ -21,7 +21,7 @@ from etalstm.nn.training import load_module, state_of
 from etalstm.research.compress.network import Network, Sizes, States
 from etalstm.research.compress.task import TASKS
 from etalstm.research.module_run import ModuleCheckpoint, ModuleDescription, ModulePosition
-from etalstm.train.sealed import Sealed, Section
+from etalstm.train.sealed import Record, Sealed
 
 STATE = "state."  # beginning of the names of the sequences' states
 PARTS = ("h", "c")
@@ -81,7 +81,7 @@ class CompressCheckpoint(ModuleCheckpoint[CompressDescription]):
         return list(zip(h, c, strict=True))
 
 
-class NetworkDescription(Section):
+class NetworkDescription(Record):
     """What makes the network, without its weights."""
 
     task: str

@@ -20,7 +20,7 @@ from etalstm.network.benchmarks import STORAGE, Benchmark
 from etalstm.network.execution import BF16, FLOAT32, Execution
 from etalstm.network.storage import Storage
 from etalstm.research.paper.densities import densities_of
-from etalstm.train.sealed import Part
+from etalstm.train.sealed import Record
 
 DYNAMIC, STATIC, INFERENCE, ETA, ETA_PAPER = "dynamic", "static", "inference", "eta", "eta_paper"
 SHORT = (5, 8)  # steps: both leave a remainder of 2, as three steps share loads of weights
@@ -107,7 +107,7 @@ _ROOT = Path(__file__).parents[2]
 _DIGESTED = ("model", "plan", "network")  # what answers depend on
 
 
-class _Written(Part):
+class _Written(Record):
     """The file."""
 
     digest: str

@@ -18,7 +18,7 @@ from etalstm.host.durable import write_whole
 from etalstm.host.strict import check, read_json
 from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import read_log
-from etalstm.train.sealed import Part
+from etalstm.train.sealed import Record
 
 FILE = "shrinking.json"
 ACCEPTED = "accepted"
@@ -56,7 +56,7 @@ SCORES = {
 }
 
 
-class Network(Part, frozen=False):
+class Network(Record, frozen=False):
     """A network at the end of a round."""
 
     phase: str  # the step of the round: ``dense``, ``prune-units``, …
@@ -76,7 +76,7 @@ class Network(Part, frozen=False):
         return list(zip((self.inputs, *self.units[:-1]), self.units, strict=True))
 
 
-class ShrunkRun(Part):
+class ShrunkRun(Record):
     """A run: its settings, and the networks of all rounds in their order. The first one is the dense start."""
 
     settings: dict[str, Any]
@@ -126,7 +126,7 @@ class ShrunkRun(Part):
         return found
 
 
-class ShrinkingStudy(Part):
+class ShrinkingStudy(Record):
     """The file of a study."""
 
     runs: list[ShrunkRun]

@@ -21,11 +21,11 @@ from etalstm.network.storage import KINDS
 from etalstm.research.studies.reduction import Reduction
 from etalstm.research.studies.subject import Subject, others_of, score_of
 from etalstm.train.metrics import SHARES, forward_arithmetic, shares
-from etalstm.train.sealed import Part
+from etalstm.train.sealed import Record
 from etalstm.train.significance import EPOCHS_FULL
 
 
-class StudiedRun(Part):
+class StudiedRun(Record):
     """A run of a study: how it was reduced, what it learnt and what that cost; see :func:`train_once`.
 
     `commit` is that of the code that trained, see :func:`etalstm.host.checkout.commit`; of studies made before it was
@@ -57,7 +57,7 @@ class StudiedRun(Part):
     saved: dict[str, float]
 
 
-class Study(Part):
+class Study(Record):
     """A study: the settings of all its runs, and the runs."""
 
     settings: dict[str, Any]
