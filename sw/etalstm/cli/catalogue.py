@@ -72,9 +72,11 @@ def _options(module: str, name: str) -> set[str]:
     declared, found = _declarations(module), set()
     function = function_of(module, name)
     for decorator in function.decorator_list:
-        match decorator:  # with_settings(Settings, ...)
-            case ast.Call(args=[ast.Name(id=kind), *_]):
-                found |= _settings(module, kind)
+        match decorator:  # with_settings(Settings, PANELS), or with_settings(Settings, PANELS, NAMES)
+            case ast.Call(args=[ast.Name(id=kind), _, *names]):
+                settings = _settings(module, kind)
+                texts = [text for name in names if isinstance(name, ast.Name) for text in _texts(declared[name.id])]
+                found |= {settings[name] for name in " ".join(texts).split() or settings}
     for parameter in function.args.args:
         annotation = parameter.annotation
         match annotation:  # Steps, or options.Steps
@@ -92,18 +94,18 @@ def _texts(node: ast.AST) -> Iterator[str]:
             yield constant.value
 
 
-def _settings(module: str, kind: str) -> set[str]:
-    """Read the options that a dataclass of settings declares."""
+def _settings(module: str, kind: str) -> dict[str, str]:
+    """Read the options that a dataclass of settings declares, by the settings' names."""
     imports = (node for node in _source(f"{HERE}.{module}") if isinstance(node, ast.ImportFrom))
     place = next(node.module or "" for node in imports if kind in [alias.name for alias in node.names])
     body = next(node.body for node in _source(place) if isinstance(node, ast.ClassDef) and node.name == kind)
-    found = set()
+    found = {}
     for field in body:
         match field:
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):
                 keywords = {node.arg: node.value for node in ast.walk(annotation) if isinstance(node, ast.keyword)}
                 named = keywords.get("option")
-                found.add(str(named.value) if isinstance(named, ast.Constant) else f"--{name.replace('_', '-')}")
+                found[name] = str(named.value) if isinstance(named, ast.Constant) else f"--{name.replace('_', '-')}"
     return found
 
 

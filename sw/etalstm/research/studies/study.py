@@ -26,7 +26,7 @@ from etalstm.train.significance import EPOCHS_FULL
 
 
 class StudiedRun(Record):
-    """A run of a study: how it was reduced, what it learnt and what that cost; see :func:`train_once`.
+    """A run of a study: how it was reduced, what it learnt and what that cost; see :func:`result_of`.
 
     `commit` is that of the code that trained, see :func:`etalstm.host.checkout.commit`; of studies made before it was
     noted it is the commit that brought the run's figures. Studies made earlier lack `validation`, `others`,

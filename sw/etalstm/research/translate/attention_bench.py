@@ -17,9 +17,8 @@ from etalstm.nn.recompute import AUTO, OFF, ON, decided
 from etalstm.nn.torch_device import CPU, CUDA, check_device, device_name, peak_bytes, waited_for
 from etalstm.research.reduced.compression import held_bytes, kept_tensors
 from etalstm.research.translate.attention import Attention, additive, attention_of
-from etalstm.research.translate.corpus import batch_of
+from etalstm.research.translate.corpus import SPECIAL, batch_of
 from etalstm.research.translate.network import Translator, loss_of
-from etalstm.research.translate.vocabulary import SPECIAL
 from etalstm.research.translate_settings import ADDITIVE, Sizes
 
 SIDE = {CPU: 512, CUDA: 2048}  # of the matrix product that the rule's constants are measured with
