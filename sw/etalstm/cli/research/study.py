@@ -23,7 +23,6 @@ from etalstm.research.studies.reduction import FORM, OF_MS2, Reduction
 from etalstm.research.studies.several import USES, choose_all, read_sizes, rows_by_size
 from etalstm.research.studies.several import markdown as page_of_sizes
 from etalstm.research.studies.shrinking import FILE, ShrunkRun, read_runs, write_runs
-from etalstm.research.studies.shrinking import Network as ShrunkNetwork
 from etalstm.research.studies.shrinking_page import draw_runs, markdown
 from etalstm.research.studies.study import run_study
 from etalstm.research.studies.subject import Network, Subject
@@ -179,14 +178,10 @@ def _time(runs: list[ShrunkRun], steps: int, turns: int) -> None:
         seconds = timing.seconds_of([NetworkShape(*layer) for layer in layers], batch, steps, turns)
         by_layer = dict(zip(layers, seconds, strict=True))
         for one in shown:
-            one.milliseconds = _milliseconds(one, by_layer)
+            one.milliseconds = 1e3 * sum(by_layer[layer] for layer in one.layers())
 
 
 def _timed(run: ShrunkRun, batch: int) -> bool:
     """Tell whether a run has this batch, and LSTMs of one direction as PyTorch has them."""
     settings = run.settings
     return settings["batch"] == batch and settings["cell"] == LSTM.name and not settings["bidirectional"]
-
-
-def _milliseconds(network: ShrunkNetwork, by_layer: dict[tuple[int, int], float]) -> float:
-    return 1e3 * sum(by_layer[layer] for layer in network.layers())

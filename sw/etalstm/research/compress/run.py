@@ -73,7 +73,8 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
 
     def _reopen(self) -> None:
         """Go back to the end of the last step."""
-        ended = {name: reason for name, reason in self.position.ended.items() if name != self._last_phase}
+        last = (DENSE, *self._settings.phases)[-1]
+        ended = {name: reason for name, reason in self.position.ended.items() if name != last}
         self._at(phase=self.position.phase - 1, ended=ended)
 
     def _write_first(self) -> None:
@@ -115,10 +116,6 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
     @property
     def _ended(self) -> bool:
         return self.position.phase > len(self._settings.phases)
-
-    @property
-    def _last_phase(self) -> str:
-        return (DENSE, *self._settings.phases)[-1]
 
     @property
     def _phase(self) -> str:

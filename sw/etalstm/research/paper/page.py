@@ -1,6 +1,6 @@
 """What the page of the comparison says."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from etalstm.network.benchmarks import V100_OPERATIONS, Benchmark
 from etalstm.research.paper import cases
@@ -101,7 +101,7 @@ def _factors(study: Study, benchmark: Benchmark) -> list[str]:
 
 
 def _verdict(study: Study, kind: str, boards: int) -> str:
-    rows = _rows(study, cases.ETA, boards)
+    rows = [row for row in study.rows if row.case == cases.ETA and row.boards == boards]
     speed, energy = [row.speed[kind] for row in rows], [row.energy[kind] for row in rows]
     faster = [row.benchmark for row in rows if row.speed[kind].value > 1]
     saves = [row.benchmark for row in rows if row.energy[kind].band[0] > 1]
@@ -167,22 +167,12 @@ def _gpu(study: Study) -> Iterator[Block]:
     )
 
 
-def _speed_over(kind: str) -> Pick:
-    """Pick the speed over a kind of GPU software."""
-    return lambda row: row.speed.get(kind)
-
-
-def _energy_over(kind: str) -> Pick:
-    """Pick the energy of a kind of GPU software over ours."""
-    return lambda row: row.energy.get(kind)
-
-
 def _speed(study: Study) -> Iterator[Block]:
     yield Heading("Milliseconds of an iteration")
     yield _table(study, lambda row: row.milliseconds, "{:.1f}")
     for kind in cases.BASELINES:
         yield Heading(f"Speed over {BASELINE_NAMES[kind]}", 3)
-        yield _table(study, _speed_over(kind), "{:.2f}")
+        yield _table(study, lambda row, kind=kind: row.speed.get(kind), "{:.2f}")
     yield Figure(draw_ratios(study.rows, "speed"), "Speed over the GPU, by network and case.")
 
 
@@ -191,7 +181,7 @@ def _energy(study: Study) -> Iterator[Block]:
     yield _table(study, lambda row: row.joules, "{:.1f}")
     for kind in cases.BASELINES:
         yield Heading(f"Energy of {BASELINE_NAMES[kind]} over ours", 3)
-        yield _table(study, _energy_over(kind), "{:.2f}")
+        yield _table(study, lambda row, kind=kind: row.energy.get(kind), "{:.2f}")
     yield Figure(draw_ratios(study.rows, "energy"), "Energy of the GPU over ours; lines are the bands.")
     yield Paragraph(
         "Joules are counts of the cycle model times these coefficients. Bands are the 5th to the 95th of a "
@@ -261,7 +251,3 @@ def _band(value: Value, form: str) -> str:
 
 def _short(value: Value) -> str:
     return f"{value.value:.3g}{_band(value, '{:.3g}')}"
-
-
-def _rows(study: Study, case: str, boards: int) -> Sequence[Row]:
-    return [row for row in study.rows if row.case == case and row.boards == boards]

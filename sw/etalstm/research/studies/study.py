@@ -71,11 +71,6 @@ def read_study(path: Path) -> dict:
     return study
 
 
-def write_study(path: Path, study: dict) -> None:
-    """Write a study whole; :class:`OSError` if that cannot be."""
-    write_whole(path, json.dumps(study, indent=1) + "\n")
-
-
 def read_command(page: Path) -> str:
     """Give the command that a study's page names; :class:`RunError` if it is no such page."""
     found = [line.strip() for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("    eta-lstm ")]
@@ -119,7 +114,7 @@ def run_study(
             continue
         result = result_of(subject.train(chosen[reduction, seed]))
         study["runs"].append(dataclasses.asdict(reduction) | {"seed": seed, "commit": code} | result)
-        write_study(path, study)
+        write_whole(path, json.dumps(study, indent=1) + "\n")
         report(f"{reduction}, seed {seed}: {result['score']:.4g}, footprint {result['footprint']:.3f}")
     return study
 
