@@ -75,8 +75,8 @@ def _options(module: str, name: str) -> set[str]:
         match decorator:  # with_settings(Settings, PANELS), or with_settings(Settings, PANELS, NAMES)
             case ast.Call(args=[ast.Name(id=kind), _, *names]):
                 settings = _settings(module, kind)
-                texts = [text for name in names if isinstance(name, ast.Name) for text in _texts(declared[name.id])]
-                found |= {settings[name] for name in " ".join(texts).split() or settings}
+                wanted = [text for name in names if isinstance(name, ast.Name) for text in _texts(declared[name.id])]
+                found |= {settings[name] for name in " ".join(wanted).split() or settings}
     for parameter in function.args.args:
         annotation = parameter.annotation
         match annotation:  # Steps, or options.Steps

@@ -1,6 +1,7 @@
 """What the page of the comparison says."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from etalstm.network.benchmarks import V100_OPERATIONS, Benchmark
 from etalstm.research.paper import cases
@@ -167,12 +168,17 @@ def _gpu(study: Study) -> Iterator[Block]:
     )
 
 
+def _of(quantity: str, kind: str, row: Row) -> Value | None:
+    """Pick the speed, or the energy, beside a kind of GPU software."""
+    return getattr(row, quantity).get(kind)
+
+
 def _speed(study: Study) -> Iterator[Block]:
     yield Heading("Milliseconds of an iteration")
     yield _table(study, lambda row: row.milliseconds, "{:.1f}")
     for kind in cases.BASELINES:
         yield Heading(f"Speed over {BASELINE_NAMES[kind]}", 3)
-        yield _table(study, lambda row, kind=kind: row.speed.get(kind), "{:.2f}")
+        yield _table(study, partial(_of, "speed", kind), "{:.2f}")
     yield Figure(draw_ratios(study.rows, "speed"), "Speed over the GPU, by network and case.")
 
 
@@ -181,7 +187,7 @@ def _energy(study: Study) -> Iterator[Block]:
     yield _table(study, lambda row: row.joules, "{:.1f}")
     for kind in cases.BASELINES:
         yield Heading(f"Energy of {BASELINE_NAMES[kind]} over ours", 3)
-        yield _table(study, lambda row, kind=kind: row.energy.get(kind), "{:.2f}")
+        yield _table(study, partial(_of, "energy", kind), "{:.2f}")
     yield Figure(draw_ratios(study.rows, "energy"), "Energy of the GPU over ours; lines are the bands.")
     yield Paragraph(
         "Joules are counts of the cycle model times these coefficients. Bands are the 5th to the 95th of a "
