@@ -52,8 +52,8 @@ class SharingCosts:
         """Give the cycles without sharing."""
         stays = stay(self._lanes, self._vectors, self._inputs.size + self._units.size)
         of_x, of_h = (
-            max(self._made(words, n.size), self._read(n), 0 if stays else self._loaded(n.size * self._vectors))
-            for n in (self._inputs, self._units)
+            max(self._made(words, each.size), self._read(each), 0 if stays else self._loaded(each.size * self._vectors))
+            for each in (self._inputs, self._units)
         )
         return max(of_x, self._activated) + of_h
 
