@@ -130,7 +130,7 @@ class LayerArrays(ParameterArrays):
     outputs : tuple of Sequence    of the stage: T + 1 steps, the first of the cell's is the initial state
     output_gradients : tuple of Sequence    gradients of the stage's outputs, of one step. In the last stage these are
         the final states' before the backward pass, and the initial states' after it
-    index : Array         with compressed storage: a vector for the index of each stream; None if the stage keeps none
+    index : Array         with compressed storage: a vector for the index of each stream; None if the stage has none
     delta : Sequence      gradients of the gates; None with compressed storage
     delta_index : Array   with compressed storage: a vector for the index of each tile's stream
     needed : Array        with compressed storage, unless the columns stay in the lanes: a vector for each tile and
@@ -205,7 +205,7 @@ class LayerArrays(ParameterArrays):
 
     @property
     def factors(self) -> tuple[tuple[Sequence | None, int], tuple[Sequence, int]]:
-        """What δ is multiplied with in dW, x and the other operand: where they lie, and which step is step 0."""
+        """The factors of δ in dW, x and the other operand: their sequences, and which step of each is step 0."""
         if self.operands_sent:
             return (self.operands_sent[0].sent, 0), (self.operands_sent[1].sent, 0)
         return (self.x, self.x_step), (self.operand, self.operand_step)
@@ -227,12 +227,12 @@ class LayerArrays(ParameterArrays):
 
     @property
     def first_kind(self) -> int:
-        """Kinds of local gradients that the earlier stages keep."""
+        """Kinds of local gradients that the earlier stages store."""
         return sum(len(product.stage.kept) for product in self.earlier if product.has_stage)
 
     @property
     def gates_vectors(self) -> int:
-        """Vectors of a step's gates: what a dense cell keeps of this stage; counted at its last product."""
+        """Vectors of a step's gates, which a dense cell stores of this stage; counted at its last product."""
         gates = len(self.stage.kept_gates) if self.has_stage else 0
         return gates * self.tiling.units.tiles * self.batch.size * self.batch.count
 

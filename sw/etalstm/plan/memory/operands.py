@@ -77,9 +77,9 @@ class RowMap:
 
     Members
     -------
-    location : Location    the map of the first tile: a vector for each row of a lane, 0 where the row is not needed
+    location : Location      the map of the first tile: a vector for each row of a lane, 0 where the row is not needed
     partition : Partition    of the array's elements
-    gates : int      rows of each element
+    gates : int              rows of each element
     """
 
     location: Location

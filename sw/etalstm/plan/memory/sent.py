@@ -22,13 +22,13 @@ TURNS = 2  # steps whose changes are in memory at once
 
 @dataclass(frozen=True)
 class ThresholdParameters:
-    """Parameters of a threshold of what is sent, in the forward pass.
+    """Parameters of a threshold Θ in the forward pass.
 
     Members
     -------
     threshold : int        number of the parameter that has it: smaller changes are not sent
     scale : int or None
-        Number of the parameter with which the product of a smaller change is ±0; None if none is left.
+        Number of the parameter by which a smaller change, multiplied, becomes ±0; None if no parameter is left.
     """
 
     threshold: int
@@ -41,13 +41,13 @@ class SentOperand:
 
     Members
     -------
-    partition : Partition           how its elements are divided
-    values : Sequence       the operand
-    first : int             where step 0 lies in it
-    sent : Sequence         for each step what has been sent up to then
-    index : Array           a vector for the index of each stream of changes: [step][batch tile][tile]
-    streams : Array         room for these streams
-    collected : Sequence    the gradient that has not reached an element yet
+    partition : Partition    how its elements are divided
+    values : Sequence        the operand
+    first : int              number of the operand's step that is step 0
+    sent : Sequence          for each step the values sent up to then
+    index : Array            a vector for the index of each stream of changes: [step][batch tile][tile]
+    streams : Array          room for these streams
+    collected : Sequence     gradients of elements that have not been sent since
     needed : Array or None
         The rows of weights that the changes need, a vector for each tile: [turn][batch tile][tile]. None: all rows of
         weights are loaded.
@@ -98,7 +98,7 @@ def stream_vectors(vectors: int, lanes: int) -> int:
 
 
 class SendingRoom:
-    """What layers use one after the other: room for the streams of their changes, sums, and collected gradients.
+    """Arrays that layers use one after the other: for the streams of changes, for sums, and for collected gradients.
 
     Parameters
     ----------
