@@ -55,7 +55,9 @@ class Explanation:
 def explain(module: nn.Module, *inputs: Tensor | tuple[int, ...], **named) -> Explanation:
     """Run a model forward and backward once, and tell what was done.
 
-    Parameters, their gradients, buffers and PyTorch's generators are afterwards as they were.
+    Parameters, their gradients, buffers and PyTorch's generators are afterwards as they were. Raises ``TypeError`` if
+    `module` is no module; ``ValueError`` if nothing that the model gives depends on its parameters or inputs by a
+    gradient; :class:`DeviceError` if a device fails.
 
     Parameters
     ----------
@@ -64,15 +66,6 @@ def explain(module: nn.Module, *inputs: Tensor | tuple[int, ...], **named) -> Ex
         model's first parameter.
     named
         Further arguments of the model, as they are.
-
-    Raises
-    ------
-    TypeError
-        If `module` is no module.
-    ValueError
-        If nothing that the model gives depends on its parameters or inputs by a gradient.
-    DeviceError
-        If a device fails.
     """
     if not isinstance(module, nn.Module):
         raise TypeError(f"module must be a torch.nn.Module, got {type(module).__name__}")

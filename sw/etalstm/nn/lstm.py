@@ -26,7 +26,9 @@ class LSTM(torch.nn.LSTM):
     """``torch.nn.LSTM`` whose forward and backward pass an engine computes.
 
     Arguments, parameters, their names and initialisation, and the state dict are those of ``torch.nn.LSTM``. So are the
-    checks of the input: its own ``forward`` runs, and only the function that it ends in is another one.
+    checks of the input: its own ``forward`` runs, and only the function that it ends in is another one. Raises
+    ``ValueError`` or ``TypeError`` as ``torch.nn.LSTM``, and if there is no such engine or storage, or a threshold is
+    negative or not finite. Dense storage keeps δ whole: it has no `delta_threshold`.
 
     Parameters
     ----------
@@ -54,12 +56,6 @@ class LSTM(torch.nn.LSTM):
         Gradients of the gates' sums that are smaller than this count as zero in the backward pass's products. The
         attribute of that name may be set between iterations, see :class:`etalstm.train.control.ShareControl`.
         With it, and with delta inputs, there are no gradients of gradients.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As ``torch.nn.LSTM``, and if there is no such engine or storage, or a threshold is negative or not finite.
-        Dense storage keeps δ whole: it has no `delta_threshold`.
     """
 
     def __init__(

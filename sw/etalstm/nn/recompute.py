@@ -84,7 +84,10 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
 
     Results have the bits that keeping the maps would give. So have gradients, but for an input that the function uses
     more than once and that others use too: PyTorch adds the parts of its gradient in another order. A function that
-    draws random numbers draws the same ones the second time.
+    draws random numbers draws the same ones the second time. Raises ``ValueError`` if there is no such mode;
+    ``TypeError`` if an input is no tensor; ``RuntimeError`` in the backward pass, if the function read a tensor that
+    needs a gradient and was no argument; ``NotImplementedError`` in the backward pass, if it is to be differentiated
+    itself.
 
     Parameters
     ----------
@@ -94,17 +97,6 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
     mode : str
         ``on``: always again. ``off``: the maps are kept. ``auto``: again where ``cost.pays`` on the device of the first
         input; without a cost, kept.
-
-    Raises
-    ------
-    ValueError
-        If there is no such mode.
-    TypeError
-        If an input is no tensor.
-    RuntimeError
-        In the backward pass, if the function read a tensor that needs a gradient and was no argument.
-    NotImplementedError
-        In the backward pass, if it is to be differentiated itself.
     """
     for number, given in enumerate(inputs, 1):
         if not isinstance(given, Tensor):

@@ -63,6 +63,12 @@ class Interrupt:
 class Trainer:
     """One training run.
 
+    Raises ``ValueError`` if data set, sizes and settings do not go together. Raises :class:`CheckpointError` if there
+    is no checkpoint to resume, or it is damaged or of another run. Whatever does not define the model or the order of
+    the examples may differ; the log then has a line that says what. Raises :class:`RunError` if the folder holds a run
+    that would be lost, or another process trains in it. Raises :class:`DeviceError` if the device cannot store as the
+    settings say, or skip cells.
+
     Parameters
     ----------
     device : Device
@@ -75,18 +81,6 @@ class Trainer:
         Begin anew where the folder holds a run.
     data : DataSet, optional
         What is learnt; that of the settings if not given.
-
-    Raises
-    ------
-    ValueError
-        If data set, sizes and settings do not go together.
-    CheckpointError
-        If there is no checkpoint to resume, or it is damaged or of another run. Whatever does not define the model or
-        the order of the examples may differ; the log then has a line that says what.
-    RunError
-        If the folder holds a run that would be lost, or another process trains in it.
-    DeviceError
-        If the device cannot store as the settings say, or skip cells.
     """
 
     def __init__(
@@ -157,7 +151,9 @@ class Trainer:
     def run(self, report: Callable[[dict], None] = lambda entry: None) -> dict:
         """Train until epochs or iterations are done, or a signal comes; then write a checkpoint and evaluate.
 
-        What is evaluated is the test split, with the last weights, or with early stopping with the best ones.
+        What is evaluated is the test split, with the last weights, or with early stopping with the best ones. Raises
+        :class:`DivergedError` if loss or gradient are not finite any more; the last checkpoint stays as it was;
+        :class:`DamagedMemoryError` if a scrub finds the device's memory changed; likewise.
 
         Parameters
         ----------
@@ -169,13 +165,6 @@ class Trainer:
         dict
             The last entry: ``kind`` is ``test``, or ``interrupted`` if the run was, with the ``signal``; then nothing
             was evaluated.
-
-        Raises
-        ------
-        DivergedError
-            If loss or gradient are not finite any more; the last checkpoint stays as it was.
-        DamagedMemoryError
-            If a scrub finds the device's memory changed; likewise.
         """
         quiet = np.errstate(over="ignore", invalid="ignore")  # divergence is found by looking at loss and norm
         # one BLAS thread: with several, the bits of a product could depend on how many there are

@@ -58,14 +58,9 @@ def write_onnx(path: Path, network: Network, opset: int = OPSETS.start) -> None:
     """Write a network as an ONNX file of an opset from 17 to 20; the file is replaced only by a whole one.
 
     Inputs are ``tokens`` or ``x``, and ``lengths``, (B,), int32: the steps of each sequence. Steps and batch are free.
-
-    Raises
-    ------
-    InterchangeError
-        If the parts do not go together, a part is not of float32 or not finite, `per_step` has no output layer, there
-        is no such opset, or ``onnx`` is not installed.
-    OSError
-        If the file cannot be written.
+    Raises :class:`InterchangeError` if the parts do not go together, a part is not of float32 or not finite, `per_step`
+    has no output layer, there is no such opset, or ``onnx`` is not installed; ``OSError`` if the file cannot be
+    written.
     """
     if opset not in OPSETS:
         raise InterchangeError(f"opset must be {OPSETS.start} to {OPSETS.stop - 1}, got {opset}")
