@@ -30,8 +30,7 @@ from etalstm_sim.checks.control import Refusal
 from etalstm_sim.checks.model import Ending, Model
 from etalstm_sim.checks.refusals import Sizes
 
-MOST_STEPS = 10_000_000
-"""Executed instructions of a program that are looked at: some seconds."""
+MOST_STEPS = 10_000_000  # executed instructions of a program that are looked at: some seconds
 
 _WHY = {
     Status.BAD_ADDRESS: "the data decide which addresses of a MAC or a LOAD_ROWS are used",

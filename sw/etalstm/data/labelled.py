@@ -22,8 +22,7 @@ IMDB_FORMS = ("imdb_{}.tsv", "imdb_{}.tsv.xz", "imdb_{}_small.tsv.xz")  # the fi
 VERDICTS = {"neg": 0, "pos": 1}
 _TOKEN = re.compile(r"\w+(?:'\w+)?|[^\w\s]")
 
-Text = tuple[int, list[str]]
-"""The number of a text's class, and its words in lower case."""
+Text = tuple[int, list[str]]  # the number of a text's class, and its words in lower case
 
 
 class LabelledTexts(Sequences):

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from etalstm.errors import DeviceError
 
-VARIABLE = "ETA_LSTM_ROSTER"
-"""Environment variable with the path of a file."""
+VARIABLE = "ETA_LSTM_ROSTER"  # environment variable with the path of a file
 
 
 class Process(NamedTuple):

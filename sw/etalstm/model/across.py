@@ -17,8 +17,7 @@ from etalstm.network.shape import NetworkShape
 from etalstm.plan.choose.fit import layer_cycles
 from etalstm_hw.config import Config
 
-Size = tuple[NetworkShape, int, int]
-"""A network, B and T."""
+Size = tuple[NetworkShape, int, int]  # a network, B and T
 
 
 def batch_of_board(batch: int, boards: int) -> int:

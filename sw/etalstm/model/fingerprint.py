@@ -123,8 +123,7 @@ class _Words(NamedTuple):
     plain: np.ndarray
 
 
-_Gathered = dict[str, list[int]]
-"""The words of :class:`_Words`, while they are gathered."""
+_Gathered = dict[str, list[int]]  # the words of :class:`_Words`, while they are gathered
 
 
 def _divide(machine: Machine) -> tuple[_Words, _Words]:

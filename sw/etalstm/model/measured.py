@@ -52,8 +52,7 @@ def early_cells(layers: int, steps: int, kept: Sequence[float] = EVERY) -> np.nd
     return np.arange(steps) < first[:, None]
 
 
-REDUCED = Execution(Storage(STORAGE))
-"""What is modelled by default: the storage of the benchmarks."""
+REDUCED = Execution(Storage(STORAGE))  # what is modelled by default: the storage of the benchmarks
 
 
 @dataclass(frozen=True)

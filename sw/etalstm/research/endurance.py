@@ -23,8 +23,7 @@ from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import read_log
 
 POLL_SECONDS = 0.02
-END_SECONDS = 300.0
-"""That a run may take until it notices a trouble and ends: it writes its log after every iteration."""
+END_SECONDS = 300.0  # that a run may take until it notices a trouble and ends: it writes its log after every iteration
 
 _TAIL_BYTES = 1 << 16
 

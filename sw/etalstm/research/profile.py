@@ -61,8 +61,7 @@ def check_tolerance(tolerance: float) -> None:
 FORMAT = 1
 HIDDEN, INPUT = "hidden", "input"
 DIMENSIONS = (HIDDEN, INPUT)
-MODEL = ("model", "plan", "network")
-"""What cycles depend on."""
+MODEL = ("model", "plan", "network")  # what cycles depend on
 
 
 class Profile(Record):

@@ -17,8 +17,7 @@ from etalstm.network.storage import check_threshold
 
 Value = TypeVar("Value")
 Bound = Callable[[str, Any], object]
-REQUIRED: Any = MISSING
-"""In the place of a default: there is none."""
+REQUIRED: Any = MISSING  # in the place of a default: there is none
 
 
 class Differs(Enum):

@@ -157,5 +157,4 @@ class LayeredSession(BothPasses[LayeredGradients]):
 
 AnySession = Session | LayeredSession
 """What a trainer computes with: a device's own session, or with dropout one for each layer."""
-AnyGradients = InputGradients | LayeredGradients
-"""What a backward pass of either gives."""
+AnyGradients = InputGradients | LayeredGradients  # what a backward pass of either gives

@@ -54,8 +54,7 @@ def write_network(path: Path, layers: list[LayerParameters], model: HostModel) -
     write_onnx(path, Network(LstmState.of_layers(layers), embedding, output, model.identity.per_step))
 
 
-FORMATS = {".safetensors": write_safetensors, ".onnx": write_network}
-"""What a file's ending says of its format."""
+FORMATS = {".safetensors": write_safetensors, ".onnx": write_network}  # what a file's ending says of its format
 
 
 BATCH = 32  # sequences that are predicted at once

@@ -124,8 +124,7 @@ def step_vector(cycle, engine, queue, table, sizes, done, counted, wakes):
 
 FIRST, EMPTY, NULL, LAST = 1, 2, 4, 8  # flags of a scalar
 
-SCALARS = record(*POSITIONS, inner=RING, marks=RING, **TIMES)
-"""Scalars on their way to the channels."""
+SCALARS = record(*POSITIONS, inner=RING, marks=RING, **TIMES)  # scalars on their way to the channels
 
 MAC_ENGINE = record("valid", "mac", "begins", "address", "backward", "end", "tile", "issued_at", "since")
 """The step at hand, and the number of the next tile."""

@@ -24,8 +24,7 @@ ENGINE = record(
 the machine's time. ``starved`` is set when no instruction is ready that could be taken.
 """
 
-LOOP_BODY = record("start", "end", "turns")
-"""A loop that is executed: where its body begins and ends, and turns to go."""
+LOOP_BODY = record("start", "end", "turns")  # a loop that is executed: where its body begins and ends, and turns to go
 STACK_DEPTH = LOOP_DEPTH + 1
 
 

@@ -18,8 +18,7 @@ from etalstm_hw.contract.distance import ROUND_TRIP
 # No compiled function here allocates anything. Numba would count references to every array at every call all the same,
 # which took five sixths of the time.
 _UNCOUNTED: dict[str, Any] = {"_nrt": False}  # an option that numba's own types leave out
-entry_point = njit(cache=True, **_UNCOUNTED)
-"""Decorator of compiled functions that are called from Python."""
+entry_point = njit(cache=True, **_UNCOUNTED)  # decorator of compiled functions that are called from Python
 
 
 class _Inner(CPUDispatcher):
@@ -119,8 +118,7 @@ def wake(wakes, part, cycle):
         wakes[part] = cycle
 
 
-DONE = record("count", times=DONE_RING)
-"""Completions of an engine: how many are known of, and the cycle of each pulse."""
+DONE = record("count", times=DONE_RING)  # completions of an engine: how many are known of, and the cycle of each pulse
 
 
 @compiled

@@ -113,8 +113,7 @@ def _means(case: str) -> str:
     return f" ({CASES[case].partition(', ')[2]})" if ", " in CASES[case] else ""
 
 
-Place = tuple[str, int, str]
-"""Case, number of boards, kind of GPU software: with a benchmark they name a row."""
+Place = tuple[str, int, str]  # case, number of boards, kind of GPU software: with a benchmark they name a row
 
 BYTES_BESIDE: tuple[tuple[str, Place, Place], ...] = (
     ("one board over Dyn-Arch on one board (MS1 and MS2)", (ETA_PAPER, 1, ""), (DYNAMIC, 1, "")),

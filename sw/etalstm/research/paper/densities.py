@@ -9,8 +9,7 @@ from etalstm.network.storage import DENSE_TENSORS, KINDS
 from etalstm_hw.contract import STREAM_BLOCK
 
 PATH = Path(__file__).with_name("densities.json")
-SHARES = ("delta", "local", "inputs", "cells_skipped")
-"""What a chosen run says of what is not zero."""
+SHARES = ("delta", "local", "inputs", "cells_skipped")  # what a chosen run says of what is not zero
 
 INSTEAD = {"eta": "ms1", "ms2": "ms1", "ms1": "dense"}
 """Whose shares are taken for a use that no run of a study serves at the dense network's score."""

@@ -18,8 +18,7 @@ from etalstm.research.paper.gpu import V100_BANDWIDTH, Fitted, fit
 from etalstm.research.paper.requests import Measure, Request, whole
 
 CENTRE = Benchmark("centre", 1024, 2, 35, 128)
-Sweeps = dict[str, Sequence[int]]
-"""Values that each of ``hidden``, ``layers`` and ``steps`` takes, ascending."""
+Sweeps = dict[str, Sequence[int]]  # values that each of ``hidden``, ``layers`` and ``steps`` takes, ascending
 
 SWEEPS: Sweeps = {"hidden": (256, 512, 1024, 2048, 4096), "layers": (1, 2, 4, 8), "steps": (18, 35, 100, 303)}
 QUICK: Sweeps = {"hidden": (256, 1024), "layers": (1, 2), "steps": (18, 35)}
