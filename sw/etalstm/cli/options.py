@@ -80,11 +80,7 @@ def parse_densities(text: str) -> list[float]:
 def refuse(context: Context, reason: str, *names: str) -> None:
     """Raise ``ValueError`` if one of these parameters of the command was given: the command would not use it.
 
-    Parameters
-    ----------
-    context : Context    of the command
-    reason : str         goes on after "--option is "
-    names : strings      of the parameters
+    `context`: of the command. `reason`: goes on after "--option is ". `names`: of the parameters.
     """
     chosen = given(context).keys() & set(names)
     for parameter in context.command.params:

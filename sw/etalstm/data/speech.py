@@ -77,6 +77,9 @@ class Speech:
 
     Raises :class:`DataError` if an utterance has fewer steps than CTC needs for its labels.
 
+    `input_size`: I. `steps`: of a mean training utterance, rounded up. `fingerprint`: tells data apart, whatever the
+    stack.
+
     Parameters
     ----------
     splits : dict from a split's name to a list of Utterance
@@ -84,12 +87,6 @@ class Speech:
     stack : int
         Consecutive frames that make one step: I = ``stack`` · C. A last step without enough frames is filled with 0,
         the mean.
-
-    Members
-    -------
-    input_size : int     I
-    steps : int          of a mean training utterance, rounded up
-    fingerprint : int    tells data apart, whatever the stack
     """
 
     def __init__(self, splits: dict[str, list[Utterance]], stack: int = 1):

@@ -35,11 +35,8 @@ class LayeredGradients:
 class LayeredSession(BothPasses[LayeredGradients]):
     """What :class:`etalstm.device.Session` is to a trainer, with dropout between the layers.
 
-    Parameters
-    ----------
-    shape : TrainingShape    of all layers
-    share : float            of the elements that are dropped; the others are divided by what is left
-    seed : int               of the run: the masks of an update depend on it and the update's number alone
+    `shape`: of all layers. `share`: of the elements that are dropped; the others are divided by what is left. `seed`:
+    of the run: the masks of an update depend on it and the update's number alone.
     """
 
     def __init__(self, device: Device, shape: TrainingShape, share: float, seed: int):

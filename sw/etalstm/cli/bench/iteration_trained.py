@@ -32,11 +32,8 @@ def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen: Any
     Raises ``ValueError`` if it was trained on another data set, or cells are to be skipped and it has not measured
     which matter; :class:`RunError` if the folder holds no run.
 
-    Parameters
-    ----------
-    run : Path                 folder of ``eta-lstm train``
-    dataset : str, optional    what it must have been trained on
-    data : Path, optional      directory of the data set's files
+    `run`: folder of ``eta-lstm train``. `dataset`: what it must have been trained on. `data`: directory of the data
+    set's files.
     """
     settings = RunFolder(run).read_settings()
     if dataset not in (None, settings.dataset):

@@ -114,13 +114,8 @@ class MaskedNetwork(Network):
     The inputs can be removed, too, if an embedding makes them. Derive from this and from the network. Parameters are
     those of the network.
 
-    Members
-    -------
-    PLAIN : type          the same network without masks
-    full_sizes : Sizes    those with which it was made
-    dimensions : tuple of Dimension
-        The inputs of the first layer if there is an embedding, then the units of each layer. None of them with two
-        directions.
+    `PLAIN`: the same network without masks. `full_sizes`: those with which it was made. `dimensions`: the inputs of the
+    first layer if there is an embedding, then the units of each layer. None of them with two directions.
     """
 
     PLAIN: ClassVar[type[Network]]
