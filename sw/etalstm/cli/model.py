@@ -25,7 +25,7 @@ from etalstm.network.architecture import SWING
 from etalstm.network.benchmarks import STORAGE, named
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.execution import FLOAT32, SLICES_HELP, Execution
-from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.shape import NetworkShape, check_sizes
 from etalstm.network.slices import AUTO
 from etalstm.train.measured import measure_run
 from etalstm_hw.config import Config
@@ -84,8 +84,7 @@ def model(
 ) -> None:
     """Tell the cycles of a training iteration from a timing model of the machine."""
     config = named_preset(preset)
-    for name, size in (("batch", batch), ("steps", steps), ("boards", boards)):
-        check_size(name, size)
+    check_sizes(batch=batch, steps=steps, boards=boards)
     _refuse_idle(context)
     links = Links(pcie=1e9 * pcie, network=1e9 / 8 * network_gbit)
     if benchmark is None:
@@ -207,8 +206,7 @@ def trace(
     """Write a timeline of an iteration, by the cycle model: a track for each engine and channel of a memory port."""
     config, shares = named_preset(preset), Shares(density, local_density)
     number, choose_slices = read_slices(slices)
-    for name, size in (("batch", batch), ("steps", steps), ("cycles", cycles)):
-        check_size(name, size)
+    check_sizes(batch=batch, steps=steps, cycles=cycles)
     network = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
     execution = Execution.read(storage=storage, slices=number, architecture=architecture)
     plan = plan_modelled(config, network, batch, steps, execution, choose_slices=choose_slices)

@@ -16,7 +16,7 @@ from etalstm.cli.output import print_rows
 from etalstm.network.benchmarks import STORAGE, Benchmark, named
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.execution import FLOAT32, SLICES_HELP, Execution
-from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.shape import NetworkShape, check_size, check_sizes
 from etalstm.network.slices import AUTO
 from etalstm.network.storage import DENSE, POLICIES
 from etalstm.plan.choose.fit import alternatives, plan_at_density, runner_up
@@ -73,8 +73,7 @@ def plan(
     as_json: options.AsJson = False,
 ) -> None:
     """Show the memory footprint, the traffic of an iteration and the programs of a network."""
-    for name, size in (("batch", batch), ("steps", steps)):
-        check_size(name, size)
+    check_sizes(batch=batch, steps=steps)
     if not 0 <= density <= 1:
         raise ValueError(f"density must be 0 to 1, got {density}")
     if memory_budget is not None:
@@ -254,8 +253,7 @@ def check(
     memory_budget: options.MemoryBudget = None,
 ) -> None:
     """Tell how each program of a plan ends, by a model of the machine's checks; exit code 1 unless all are DONE."""
-    for name, size in (("batch", batch), ("steps", steps)):
-        check_size(name, size)
+    check_sizes(batch=batch, steps=steps)
     if memory_budget is not None:
         check_size("memory_budget", memory_budget)
     network, (number, choose_slices) = NetworkShape(inputs, hidden, layers, cell), read_slices(slices)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from etalstm.device import DEVICES, GOLDEN
 from etalstm.network.delta_inputs import input_thresholds_text
 from etalstm.network.execution import INPUT_THRESHOLD_HELP, PRESET_HELP, Execution, number_or_off
-from etalstm.network.shape import check_size
+from etalstm.network.shape import check_size, check_sizes
 from etalstm.network.storage import default_policy, read_thresholds
 from etalstm.research.compress_settings import below_1, positive, seed_number
 from etalstm.train.control import check_delta_target
@@ -52,8 +52,7 @@ class Sizes:
     dropout: float = 0.0  # share that is dropped of embeddings, between layers, and before the output, in training
 
     def __post_init__(self):
-        for name in ("hidden", "embedding", "layers"):
-            check_size(name, getattr(self, name))
+        check_sizes(hidden=self.hidden, embedding=self.embedding, layers=self.layers)
         if self.hidden % 2:
             raise ValueError(f"hidden must be even, half of it for each direction of the encoder; got {self.hidden}")
         below_1("dropout", self.dropout)

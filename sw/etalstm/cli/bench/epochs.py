@@ -22,7 +22,7 @@ from etalstm.model.across import Across, remembering
 from etalstm.model.boards import Links
 from etalstm.model.measured import measure_all
 from etalstm.network.execution import PRESET_HELP
-from etalstm.network.shape import NetworkShape, check_size, initial_parameters
+from etalstm.network.shape import NetworkShape, check_size, check_sizes, initial_parameters
 from etalstm.network.slices import AUTO
 from etalstm_hw.config import Config
 from etalstm_hw.config import preset as named_preset
@@ -100,8 +100,7 @@ def buckets(
     Of the Penn Treebank that is of its sentences. With a preset also the cycles of the simulated accelerator.
     """
     network = NetworkShape(inputs, hidden)
-    for name, size in (("batch", batch), ("batches", batches)):
-        check_size(name, size)
+    check_sizes(batch=batch, batches=batches)
     with nullcontext() if preset is None else open_machine(preset) as device:
         for found in sources(data):
             cycles = IterationCycles(device, network, batch, found.steps) if device else None

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from etalstm.host.turns import take_turns
-from etalstm.network.shape import GATES, check_size
+from etalstm.network.shape import GATES, check_size, check_sizes
 from etalstm.network.storage import KINDS, check_share
 from etalstm.nn.torch_device import check_device, device_name, peak_bytes, waited_for
 from etalstm.research.reduced.compression import held_bytes, kept_elements, kept_tensors
@@ -78,8 +78,7 @@ class PlainLSTM(torch.nn.LSTM):
 
 def drawn(hidden: int, batch: int, steps: int) -> Work:
     """Draw a layer as PyTorch initialises it, of as many inputs as units, and its data from a normal distribution."""
-    for name, value in (("hidden", hidden), ("batch", batch), ("steps", steps)):
-        check_size(name, value)
+    check_sizes(hidden=hidden, batch=batch, steps=steps)
     torch.manual_seed(0)
     w_ih, w_hh, b_ih, b_hh = (parameter.detach().numpy() for parameter in torch.nn.LSTM(hidden, hidden).parameters())
     x, dy = torch.randn(2, steps, batch, hidden).numpy()

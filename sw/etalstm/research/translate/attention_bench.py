@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from etalstm.host.turns import take_turns
-from etalstm.network.shape import check_size
+from etalstm.network.shape import check_sizes
 from etalstm.nn.recompute import AUTO, OFF, ON, decided
 from etalstm.nn.torch_device import CPU, CUDA, check_device, device_name, peak_bytes, waited_for
 from etalstm.research.reduced.compression import held_bytes, kept_tensors
@@ -42,8 +42,7 @@ class Measured:
     device: str = CPU
 
     def __post_init__(self):
-        for name in ("hidden", "batch", "steps", "tokens", "runs"):
-            check_size(name, getattr(self, name))
+        check_sizes(hidden=self.hidden, batch=self.batch, steps=self.steps, tokens=self.tokens, runs=self.runs)
         if self.tokens <= len(SPECIAL):
             raise ValueError(f"tokens must be above {len(SPECIAL)}, the special ones, got {self.tokens}")
         check_device(self.device)
