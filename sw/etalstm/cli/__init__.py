@@ -62,7 +62,7 @@ COMMANDS: dict[str, str | Group] = {
     "train": "train",
     **dict.fromkeys(("evaluate", "predict", "generate", "export"), "using"),
     "plot": "using",
-    "launch": "train",
+    "launch": "launch",
     "plan": Group({"check": "plan"}, module="plan"),
     "model": Group({"check": "model_check", "trace": "model"}, module="model"),
     "hw": Group(HW, "Make the machine: Verilog, bitstream, what it costs, and a test of one that is there."),

@@ -1,4 +1,4 @@
-"""``eta-lstm train``, ``launch``: a training run, and a command on several processes."""
+"""``eta-lstm train``."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -6,7 +6,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Annotated
 
-from typer import Argument, Context, Option
+from typer import Context
 
 from etalstm.cli import SIGNAL_EXIT
 from etalstm.cli.declared import chosen, with_settings
@@ -15,11 +15,9 @@ from etalstm.cli.options import option
 from etalstm.cli.output import say
 from etalstm.data import open_data
 from etalstm.device.ranks.team import find_team
-from etalstm.network.shape import check_size
 from etalstm.network.shared_tokens import OFF
 from etalstm.train.declared import blaming, refuse_unused
 from etalstm.train.folder import RunFolder
-from etalstm.train.launch import TRAIN, Launch
 from etalstm.train.loop import Trainer
 from etalstm.train.progress import ProgressReport
 from etalstm.train.reports import SERVICES, both, open_service
@@ -85,23 +83,3 @@ def _described(buckets: Mapping[int, int]) -> str:
 def _changed(of_file: dict) -> set[str]:
     """Give the settings of a file that are not the defaults: a run's settings.toml names all."""
     return {name for name, value in of_file.items() if value != getattr(Settings, name)}
-
-
-def launch(
-    command: Annotated[list[str], Argument(help="-- and a command of eta-lstm, such as -- train --slices 8 …")],
-    ranks: Annotated[int, Option("--ranks", "-n", help="Processes, each with a device of its own")],
-    hostfile: Annotated[Path | None, Option(help="Hosts to use, as mpiexec reads them [default: this one]")] = None,
-    max_restarts: Annotated[int, Option(help="With train: start again so often after a failure")] = 0,
-) -> int:
-    """Run a command on several processes with a device each, and name the one that fails.
-
-    The batch is divided among them, with the bits of one device: the slices must suit their number.
-    """
-    check_size("ranks", ranks)
-    if max_restarts < 0:
-        raise ValueError(f"max_restarts must be at least 0, got {max_restarts}")
-    if max_restarts and command[0] != TRAIN:
-        raise ValueError(f"--max-restarts goes on with a run of {TRAIN}, got {command[0]}")
-    if hostfile is not None and not hostfile.is_file():
-        raise ValueError(f"hostfile must be a file, got {hostfile}")
-    return Launch(ranks, command, hostfile).run(max_restarts, lambda text: say(f"eta-lstm: {text}"))
