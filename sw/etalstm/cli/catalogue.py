@@ -74,7 +74,7 @@ def _options(module: str, name: str) -> set[str]:
     for decorator in function.decorator_list:
         match decorator:  # with_settings(Settings, PANELS), or with_settings(Settings, PANELS, NAMES)
             case ast.Call(args=[ast.Name(id=kind), _, *names]):
-                settings = _settings(module, kind)
+                settings = _settings(f"{HERE}.{module}", kind)
                 wanted = [text for name in names if isinstance(name, ast.Name) for text in _texts(declared[name.id])]
                 found |= {settings[name] for name in " ".join(wanted).split() or settings}
     for parameter in function.args.args:
@@ -95,17 +95,18 @@ def _texts(node: ast.AST) -> Iterator[str]:
 
 
 def _settings(module: str, kind: str) -> dict[str, str]:
-    """Read the options that a dataclass of settings declares, by the settings' names."""
-    imports = (node for node in _source(f"{HERE}.{module}") if isinstance(node, ast.ImportFrom))
-    place = next(node.module or "" for node in imports if kind in [alias.name for alias in node.names])
-    body = next(node.body for node in _source(place) if isinstance(node, ast.ClassDef) and node.name == kind)
+    """Read the options that a dataclass of settings declares, and its bases, by the settings' names."""
+    imports = [node for node in _source(module) if isinstance(node, ast.ImportFrom)]
+    place = next((node.module or "" for node in imports if kind in [alias.name for alias in node.names]), module)
+    declared = next(node for node in _source(place) if isinstance(node, ast.ClassDef) and node.name == kind)
     found = {}
-    for field in body:
-        match field:
-            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):
-                keywords = {node.arg: node.value for node in ast.walk(annotation) if isinstance(node, ast.keyword)}
-                named = keywords.get("option")
-                found[name] = str(named.value) if isinstance(named, ast.Constant) else f"--{name.replace('_', '-')}"
+    for base in declared.bases:
+        found |= _settings(place, base.id) if isinstance(base, ast.Name) else {}
+    for node in declared.body:
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(keywords=keywords)):
+                named = [text for one in keywords if one.arg == "option" for text in _texts(one.value)]
+                found[name] = named[0] if named else f"--{name.replace('_', '-')}"
     return found
 
 
