@@ -99,7 +99,7 @@ def _settings(module: str, kind: str) -> dict[str, str]:
     imports = [node for node in _source(module) if isinstance(node, ast.ImportFrom)]
     place = next((node.module or "" for node in imports if kind in [alias.name for alias in node.names]), module)
     declared = next(node for node in _source(place) if isinstance(node, ast.ClassDef) and node.name == kind)
-    found = {}
+    found: dict[str, str] = {}
     for base in declared.bases:
         found |= _settings(place, base.id) if isinstance(base, ast.Name) else {}
     for node in declared.body:
