@@ -95,7 +95,7 @@ def test_the_host_encodes_what_the_machine_writes(policy, name):
         session.load(initial_parameters(NETWORK, 2))
         x = np.random.default_rng(3).standard_normal(shape.x_shape, np.float32)
         session.forward(x)
-        written = session.spill.intermediates.read(session.plan.map.kept.held[0])
+        written = session.spill.intermediates.read(session.plan.map.stored.segments[0])
         for number, (actual, expected) in enumerate(zip(written, streams_of_golden(session, x)[1], strict=True)):
             assert actual == expected, f"stream {number}, {read_header(expected)}"
 

@@ -77,7 +77,7 @@ def test_parts_keep_golden_bits_when_the_host_runs_the_forward_pass(always, slic
 def test_parts_whose_cells_go_to_the_host_keep_golden_bits(always, monkeypatch):
     def in_three_segments(budget, make, groups):
         whole = make().map
-        return make(segments=divide(whole.kept.needs(), whole.steps, 3))
+        return make(segments=divide(whole.stored.needs(), whole.steps, 3))
 
     monkeypatch.setattr("etalstm.plan.choose.fit.plan_within", in_three_segments)
     shape = replace(SHAPE.with_execution(storage=PRUNED), log_share=1.0, memory_budget=1)

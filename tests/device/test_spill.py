@@ -79,28 +79,28 @@ def test_what_comes_back_is_what_went():
     """Streams leave one region; written to another, they are found there by the machine's own index."""
     with open_device("sim", "test") as device:
         session = train_beside_golden(device, tight("ms1", share=1.0))
-        held, intermediates = session.plan.map.kept.held, session.spill.intermediates
-        first, sealed = held[0], session.spill.host[0]
+        segments, intermediates = session.plan.map.stored.segments, session.spill.intermediates
+        first, sealed = segments[0], session.spill.host[0]
         assert intermediates.read(first) == sealed, "the backward pass ended with the first segment's"
-        elsewhere = dataclasses.replace(first, region=held[1].region, log=held[1].log)
+        elsewhere = dataclasses.replace(first, region=segments[1].region, log=segments[1].log)
         intermediates.write(elsewhere, sealed)
         assert intermediates.read(elsewhere) == sealed
-        start = session.windows.read_words(session.plan.map.layers[0].index.part(0, 1)).view(np.uint32)[0, 0, 0]
-        assert start == held[1].region.first * session.plan.map.config.vector_beats
+        start = session.windows.read_words(session.plan.map.layers[0].index.section(0, 1)).view(np.uint32)[0, 0, 0]
+        assert start == segments[1].region.first * session.plan.map.config.vector_beats
 
 
 def damage_index(session, array):
     """Turn over a bit of the first word of an array's first vector."""
-    words = session.windows.read_words(array.part(0, 1)).copy()
+    words = session.windows.read_words(array.section(0, 1)).copy()
     words.view(np.uint32)[0, 0, 0] ^= 1
-    session.windows.write_words(array.part(0, 1), words)
+    session.windows.write_words(array.section(0, 1), words)
 
 
 def test_an_index_that_is_damaged_on_the_machine_is_not_believed():
     session = train_beside_golden(interpreted(), tight("ms1", share=1.0))
     damage_index(session, session.plan.map.layers[0].index)
     with pytest.raises(StreamError, match=r"the index of a stream, at beat .* does not fit its check"):
-        session.spill.intermediates.read(session.plan.map.kept.held[0])
+        session.spill.intermediates.read(session.plan.map.stored.segments[0])
 
 
 def test_an_index_of_gradients_that_is_damaged_is_not_believed():

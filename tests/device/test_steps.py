@@ -76,7 +76,7 @@ def test_a_log_that_is_too_small_for_fewer_steps_grows():
 def test_segments_of_which_some_have_no_steps_keep_golden_bits(monkeypatch, storage, early):
     def in_three_segments(budget, make, groups):
         whole = make().map
-        return make(segments=divide(whole.kept.needs(), whole.steps, 3))
+        return make(segments=divide(whole.stored.needs(), whole.steps, 3))
 
     monkeypatch.setattr("etalstm.plan.choose.fit.plan_within", in_three_segments)
     shape = replace(SHAPE.with_execution(storage=storage), memory_budget=1 << 24, log_share=1.0)

@@ -24,14 +24,14 @@ def test_the_share_of_bits_is_the_density(density):
 
 @pytest.mark.parametrize("kept", [0, 1, 50, 319, 320])
 def test_a_block_keeps_as_many_as_it_shall_wherever_its_bits_are(kept):
-    random, held, left, to_go = np.zeros(1, np.uint64), 0x0F0F_F0F1, 20 * 17, min(kept, 20 * 17)
+    random, filled, left, to_go = np.zeros(1, np.uint64), 0x0F0F_F0F1, 20 * 17, min(kept, 20 * 17)
     seed(random, 5, 3)
     counts = []
     for _ in range(20):
-        mask = int(draw_some(held, BITS, left, to_go, random))
-        assert mask & ~held == 0
+        mask = int(draw_some(filled, BITS, left, to_go, random))
+        assert mask & ~filled == 0
         counts.append(mask.bit_count())
-        left, to_go = left - held.bit_count(), to_go - counts[-1]
+        left, to_go = left - filled.bit_count(), to_go - counts[-1]
     assert sum(counts) == kept
 
 

@@ -11,7 +11,7 @@ from tests.model.python import from_python
 all_show_room, record_pop, room_at, shows_room = from_python(
     queues.all_show_room, queues.record_pop, queues.room_at, queues.shows_room
 )
-FIFO = record(*queues.PLACES, **queues.TIMES)
+FIFO = record(*queues.POSITIONS, **queues.TIMES)
 
 
 def send(fifo, cycle):

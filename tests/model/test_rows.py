@@ -33,7 +33,7 @@ def test_rows_of_changes_are_needed_as_often_as_one_of_a_batch_tile_sends(densit
     counters = count_program(config, words, Densities(config, plan, inputs=density))
     seen, skipped = counters[Counter.ROWS_SEEN], counters[Counter.ROWS_SKIPPED]
     (layer,), batch = plan.map.layers, plan.map.batch
-    assert seen == 4 * batch.count * len(layer.tiling.unit_groups) * layer.tiling.depth
+    assert seen == 4 * batch.count * len(layer.tiling.unit_spans) * layer.tiling.depth
     assert abs(skipped / seen - (1 - density) ** batch.size) < 0.05, (skipped, seen)
 
 

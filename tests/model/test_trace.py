@@ -21,8 +21,8 @@ def program(*instructions):
 def executed(table):
     """Give the first instruction of every part that is executed, and the part."""
     trace, found = Trace(table, boundaries_of(table)), []
-    while trace.index < len(table):
-        found.append((trace.index, trace.part))
+    while trace.number < len(table):
+        found.append((trace.number, trace.section))
         trace.advance()
     return found
 

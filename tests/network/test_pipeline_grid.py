@@ -21,28 +21,28 @@ GRIDS = [Grid(tuple(range(n, n + 1) for n in range(depth)), 2, count) for depth 
 @pytest.mark.parametrize("grid", GRIDS)
 def test_each_stage_keeps_no_more_micro_batches_than_it_may(grid):
     for rank in range(grid.ranks):
-        place, kept, most = grid.place(rank), set(), 0
-        for way, number in place.order():
+        role, kept, most = grid.role(rank), set(), 0
+        for way, number in role.order():
             if way == FORWARD:
                 kept.add(number)
             else:
                 assert number == min(kept), "the oldest comes first"
                 kept.remove(number)
             most = max(most, len(kept))
-        assert most == place.most_kept <= grid.depth - place.stage
-        assert sorted(place.order()) == sorted(
+        assert most == role.most_kept <= grid.depth - role.stage
+        assert sorted(role.order()) == sorted(
             (way, n) for way in (FORWARD, BACKWARD) for n in range(grid.micro_batches)
         )
 
 
 @pytest.mark.parametrize("grid", GRIDS)
 def test_every_rank_has_a_place_of_its_own(grid):
-    places = [grid.place(rank) for rank in range(grid.ranks)]
-    assert len({(place.pipeline, place.stage) for place in places}) == grid.ranks
-    for rank, place in enumerate(places):
-        assert place.first or places[place.below].above == rank
-        assert place.last or places[place.above].stage == place.stage + 1
-    assert sorted({part for place in places for part in place.parts}) == list(range(grid.parts))
+    roles = [grid.role(rank) for rank in range(grid.ranks)]
+    assert len({(role.pipeline, role.stage) for role in roles}) == grid.ranks
+    for rank, role in enumerate(roles):
+        assert role.first or roles[role.below].above == rank
+        assert role.last or roles[role.above].stage == role.stage + 1
+    assert sorted({part for role in roles for part in role.parts}) == list(range(grid.parts))
 
 
 @pytest.mark.parametrize("costs", [[1, 1, 1], [3, 1, 1, 1, 2], [1, 5, 1, 1, 1, 4]])

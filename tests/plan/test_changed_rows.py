@@ -54,15 +54,15 @@ def sequences_of(plan, tile):
 
 def stored_map(device, operand, step, tile, group):
     """The bits of an operand's map in memory, those of a group of channels, element by element."""
-    accelerator, share = device.accelerator, operand.share
-    place, bits = operand.row_map(step, tile).place, np.zeros(share.padded, bool)
-    for element in range(share.padded):
-        channel, rest = divmod(element, share.share)
-        vector = place.array.first + place.vector + rest // share.lanes
-        window = accelerator._base + (group * share.channels + channel) * accelerator._stride
-        word = accelerator.transport.read_memory(window + 4 * (vector * share.lanes + rest % share.lanes), 4)
+    accelerator, partition = device.accelerator, operand.partition
+    location, bits = operand.row_map(step, tile).location, np.zeros(partition.padded, bool)
+    for element in range(partition.padded):
+        channel, rest = divmod(element, partition.per_channel)
+        vector = location.array.first + location.vector + rest // partition.lanes
+        window = accelerator._base + (group * partition.channels + channel) * accelerator._stride
+        word = accelerator.transport.read_memory(window + 4 * (vector * partition.lanes + rest % partition.lanes), 4)
         bits[element] = word.view(np.float32)[0] != 0
-    return bits[: share.size]
+    return bits[: partition.size]
 
 
 def row_loads(plan):
@@ -75,7 +75,7 @@ def row_loads(plan):
 def test_a_map_tells_which_elements_some_sequence_sends(slices):
     """Those of the last two steps are in memory."""
     device, session = forwarded(STREAMED.with_execution(slices=slices))
-    division, operands = session.plan.map.division, session.plan.map.layers[0].sent
+    division, operands = session.plan.map.division, session.plan.map.layers[0].operands_sent
     assert division.count == slices
     for operand in operands:
         sends = sent_changes(session, operand)
@@ -93,13 +93,13 @@ def test_all_rows_but_those_of_elements_that_no_sequence_sends_are_loaded(slices
     device, session = forwarded(STREAMED.with_execution(slices=slices))
     plan, (layer,) = session.plan, session.plan.map.layers
     seen = needed = 0
-    for operand in layer.sent:
+    for operand in layer.operands_sent:
         sends = sent_changes(session, operand)
         tiles = [sends[:, sequences_of(plan, tile)].any(axis=1) for tile in range(plan.map.batch.count)]
         needed += sum(int(tile.sum()) for tile in tiles)
-        seen += len(tiles) * len(sends) * operand.share.padded
-    groups = len(layer.tiling.unit_groups)
-    assert device.accelerator.rows == (groups * seen, groups * (seen - needed))
+        seen += len(tiles) * len(sends) * operand.partition.padded
+    spans = len(layer.tiling.unit_spans)
+    assert device.accelerator.rows == (spans * seen, spans * (seen - needed))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_of_three_thresholds_the_smallest_has_no_maps():
     execution = Execution(delta_inputs=DeltaInputs(((1.0, 0.2), (0.1, 0.2)), 0))
     shape = TrainingShape(NetworkShape(22, 34, 2), 10, 6, execution)
     session = assert_same_training(interpreted(), shape, iterations=1, seed=SEED)
-    operands = [operand for layer in session.plan.map.layers for operand in layer.sent]
+    operands = [operand for layer in session.plan.map.layers for operand in layer.operands_sent]
     assert [operand.needed is None for operand in operands] == [False, False, True, False]
 
 

@@ -22,7 +22,7 @@ from tests.training import assert_same_training
 NEVER, OFTEN = DeltaInputs(0.2, 0), DeltaInputs(0.2, 4)
 SMALL = TrainingShape(NetworkShape(3, 5, 2), 8, 9)
 STREAMED = TrainingShape(NetworkShape(30, 33), 9, 9)
-"""Its weights do not stay in the lanes; it has several groups of units and several tiles of inputs."""
+"""Its weights do not stay in the lanes; it has several spans of units and several tiles of inputs."""
 
 
 def interpreted():
@@ -82,7 +82,7 @@ def test_what_was_sent_lasts_from_segment_to_segment(inputs):
     shape = STREAMED.with_execution(delta_inputs=inputs, storage=Storage("ms1", 0.1))
     whole = interpreted().create(shape).plan.memory_bytes
     session = assert_same(replace(shape, memory_budget=whole - 4096))
-    assert len(session.plan.map.kept.held) > 1, "the plan is not divided"
+    assert len(session.plan.map.stored.segments) > 1, "the plan is not divided"
 
 
 @pytest.mark.parametrize("inputs", [NEVER, OFTEN], ids=["once", "every 4"])

@@ -88,7 +88,7 @@ def test_groups_keep_golden_bits_when_cells_go_to_the_host_and_back(grouped, mon
     def in_three_segments(budget, make, groups):
         make = partial(make, groups=groups[0])
         whole = make().map
-        return make(segments=divide(whole.kept.needs(), whole.steps, 3))
+        return make(segments=divide(whole.stored.needs(), whole.steps, 3))
 
     monkeypatch.setattr("etalstm.plan.choose.fit.plan_within", in_three_segments)
     shape = replace(SHAPE.with_execution(slices=2, storage=Storage("ms1")), batch=7, memory_budget=1)
@@ -132,7 +132,7 @@ def test_usage_and_contributions_count_the_sequences_of_all_groups(grouped, stor
 
 @pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
 @pytest.mark.parametrize(
-    "sizes", [(8, 20, 3), (3, 4, 3), (90, 4, 2)], ids=["several column groups", "one column group", "many inputs"]
+    "sizes", [(8, 20, 3), (3, 4, 3), (90, 4, 2)], ids=["several column spans", "one column span", "many inputs"]
 )
 def test_no_group_reads_or_overwrites_what_another_needs(sizes, policy):
     for groups in (2, 4):
@@ -185,7 +185,7 @@ def test_more_groups_with_one_layers_delta_come_before_fewer_with_all():
         return plan_whole(memory, make(slices), groups)
 
     for found in (plan(4, [4, 2, 1]), plan_best_slices(FOUR, network, 8, plan)):
-        assert found.groups == 4 and not found.map.kept.every_delta
+        assert found.groups == 4 and not found.map.stored.every_delta
 
 
 def test_lanes_without_units_and_places_without_sequences_cost_cycles():

@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 
 from etalstm.errors import PlanError
-from etalstm.plan.memory.operands import Part
+from etalstm.plan.memory.operands import Section
 from etalstm.plan.program.fold import FoldError
 from etalstm.plan.program.program import Program
 from etalstm.plan.program.walk import disassemble, locate, streams_before, walk
@@ -127,8 +127,8 @@ def test_after_a_loop_what_any_of_its_turns_touched_is_waited_for():
     """Turn 500 of 1000 is never emitted; what reads its part waits for the last STORE that may have written it."""
     made = program()
 
-    made.loop(1000, lambda n: made.emit(Opcode.STORE, writes=[Part("y", (n,))], address=8 * n, **LOAD))
-    made.emit(Opcode.LOAD, reads=[Part("y", (500,))], address=0, **LOAD)
+    made.loop(1000, lambda n: made.emit(Opcode.STORE, writes=[Section("y", (n,))], address=8 * n, **LOAD))
+    made.emit(Opcode.LOAD, reads=[Section("y", (500,))], address=0, **LOAD)
     made.halt()
     *_, load_step, _ = walk(made.words)
     assert 501 <= load_step.waits[Engine.STORE] <= 1000

@@ -89,7 +89,7 @@ def test_rows_of_weights_without_delta_are_left_out(masked):
     shape = TrainingShape(NetworkShape(40, 70), 1, 3, Execution(storage=Storage("ms1", 0.2)), masked=masked)
     seen, left_out, spared = rows_of(shape, iterations=2, seed=2, skip_cells=0.3)
     assert 0.2 * seen < left_out < seen, (seen, left_out)
-    config, width = preset("test"), 2  # tiles of each column group
+    config, width = preset("test"), 2  # tiles of each column span
     assert spared == left_out * width * config.channels * config.lanes * 4, (left_out, spared)
 
 
@@ -192,6 +192,6 @@ def test_biases_that_do_not_fit_come_once_for_each_job_to_alternating_halves():
     plan = Plan(config, NetworkShape(40, 70), 9, steps)
     fields = [step.fields for step in walk(plan.programs["forward"].words) if step.opcode == Opcode.LOAD]
     addresses = [each["lane_address"] for each in fields if each["memory"] == Memory.BIAS]
-    jobs = steps * plan.map.batch.count * len(plan.map.layers[0].tiling.unit_groups)
+    jobs = steps * plan.map.batch.count * len(plan.map.layers[0].tiling.unit_spans)
     assert set(addresses) == {0, config.bias_depth // 2}
     assert len(addresses) == jobs

@@ -50,7 +50,7 @@ def loaded_vectors(program):
 )
 def test_weights_are_brought_as_often_as_the_port_and_the_queue_want(batch, policy, of_units, of_inputs):
     plan = Plan(preset("test"), NETWORK, batch, STEPS, Execution(storage=Storage(policy)))
-    assert plan.map.layers[0].tiling.column_groups == [Span(first, 2) for first in (0, 2, 4, 6)]
+    assert plan.map.layers[0].tiling.column_spans == [Span(first, 2) for first in (0, 2, 4, 6)]
     of_operands = STEPS * 8 * batch  # x and h, for the weights' gradient
     expected = 128 * 4 * (of_units + of_inputs) + of_operands * blocks_of_gradient(plan)
     assert loaded_vectors(plan.programs["backward"]) == expected
@@ -79,7 +79,7 @@ def test_loops_leave_out_gaps_between_the_steps_that_share_loads(gap):
     plan = Plan(preset("test"), NetworkShape(17, 19), 8, 60, Execution(storage=Storage("ms1")))
     skipped = np.zeros((1, 60), bool)
     skipped[0, gap] = True
-    steps = {part.resource.part[0] for part in deltas_of(plan, plan.passes(skipped)[1][0])}
+    steps = {location.resource.section[0] for location in deltas_of(plan, plan.passes(skipped)[1][0])}
     assert steps == set(range(60)) - set(gap)
 
 
@@ -87,9 +87,9 @@ def deltas_of(plan, program):
     """Where the CASTs of Wᵀδ and dW read δ."""
     layer, beats = plan.map.layers[0], plan.config.vector_beats
     places = {
-        (place.array.first + place.vector) * beats: place
+        (location.array.first + location.vector) * beats: location
         for step, tile in product(range(60), range(plan.map.batch.count))
-        for place in [layer.delta_at(step, tile)]
+        for location in [layer.delta_at(step, tile)]
     }
     casts = [step for step in walk(program.words) if step.opcode == Opcode.CAST]
     return [places[cast.address] for cast in casts if cast.address in places]
@@ -104,7 +104,7 @@ def test_shared_loads_keep_golden_bits_beside_gaps():
 def test_shared_loads_keep_golden_bits_in_segments():
     """The steps of a segment share loads among themselves."""
     plan = Plan(preset("test"), LAYERS, 3, STEPS, Execution(storage=Storage("ms1")))
-    segments = divide(plan.map.kept.needs(), STEPS, 5)
+    segments = divide(plan.map.stored.needs(), STEPS, 5)
     divided = Plan(preset("test"), LAYERS, 3, STEPS, Execution(storage=Storage("ms1")), segments=segments)
     whole = loaded_vectors(plan.programs["backward"])
     parts = [loaded_vectors(divided.programs[f"backward {number}"]) for number in range(len(segments))]

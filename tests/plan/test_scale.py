@@ -110,7 +110,7 @@ def test_a_memory_with_room_for_one_layers_delta_keeps_golden_bits(share):
     every, one = make().memory_bytes, make(every_delta=False).memory_bytes
     assert one < every
     session = assert_same_training(small_machine(one), shape, iterations=2, seed=SEED)
-    assert session.plan.map.kept.every_delta == (share < 1)
+    assert session.plan.map.stored.every_delta == (share < 1)
     if share < 1:
         assert session.memory()["replays"]
         return

@@ -13,7 +13,7 @@ from etalstm_hw.config import preset
 
 CONFIG = replace(preset("test"), channels=12, broadcasters=6)
 NETWORK = NetworkShape(5, 61, 2)
-UNLIKE = NetworkShape(40, 61)  # two groups cut its columns into column groups of 1, 2 and 2 tiles
+UNLIKE = NetworkShape(40, 61)  # two groups cut its columns into column spans of 1, 2 and 2 tiles
 
 
 def layer(groups, network=NETWORK):
@@ -39,7 +39,7 @@ def test_rows_that_are_asked_for_are_cut_where_owners_change():
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3, 4, 6])
-def test_every_column_group_has_its_norms_summed(groups):
+def test_every_column_span_has_its_norms_summed(groups):
     shards = layer(groups).shards
     firsts = [group * shards.normed_stride for group in range(groups)]
     summed = [shards.columns[first : first + len(shards.normed)] for first in firsts]
@@ -48,7 +48,7 @@ def test_every_column_group_has_its_norms_summed(groups):
     assert groups * len(shards.normed) - len(shards.columns) < groups**2
 
 
-def test_column_groups_of_different_widths_are_summed_by_every_group():
+def test_column_spans_of_different_widths_are_summed_by_every_group():
     shards = layer(2, UNLIKE).shards
     assert len({columns.count for columns in shards.columns}) == 2
     assert shards.normed == shards.columns and shards.normed_stride == 0
@@ -76,7 +76,7 @@ def test_groups_hold_gradients_and_velocities_once():
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
-def test_the_exchange_has_room_for_two_column_groups_of_any_layer(groups):
+def test_the_exchange_has_room_for_two_column_spans_of_any_layer(groups):
     plan = Plan(CONFIG, NETWORK, 12, 2, Execution(slices=groups), groups=groups)
     exchange, several = plan.map.layers[0].exchange, groups > 1
     assert (exchange is not None) == several == ("exchange" in plan.map.memory.arrays)

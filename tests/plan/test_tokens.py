@@ -24,7 +24,7 @@ from tests.training import assert_same_training
 SMALL = TrainingShape(NetworkShape(9, 20, 2), 7, 5, Execution(shared_tokens=11))
 TINY = TrainingShape(NetworkShape(3, 5), 8, 4, Execution(shared_tokens=11))
 STREAMED = TrainingShape(NetworkShape(30, 33), 9, 6, Execution(shared_tokens=13))
-"""Its weights do not stay in the lanes; it has several groups of units and several tiles of inputs."""
+"""Its weights do not stay in the lanes; it has several spans of units and several tiles of inputs."""
 
 
 def interpreted(config=None):
@@ -58,7 +58,7 @@ def test_sums_of_tokens_last_from_segment_to_segment():
     whole = interpreted().create(shape).plan.memory_bytes
     shape = replace(shape, memory_budget=int(0.95 * whole))
     session = assert_same_training(interpreted(), shape, iterations=1, seed=1)
-    assert len(session.plan.map.kept.held) > 1, "the plan is not divided"
+    assert len(session.plan.map.stored.segments) > 1, "the plan is not divided"
 
 
 def test_a_pass_that_is_run_again_shares_the_same():

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from etalstm.plan.memory.operands import Part
+from etalstm.plan.memory.operands import Section
 from etalstm.plan.program.program import Program
 from etalstm.plan.program.walk import walk
 from etalstm_hw.config import preset
@@ -85,9 +85,9 @@ def resource(generator):
         1: lambda turn, *_: ("half", name, turn % 2),
         5: lambda turn, *_: 0b101 << name,
         6: lambda turn, *_: 0b11 << 8 + name + 4 * (turn % 2),
-        2: lambda turn, *_: Part(("array", name), (turn,)),
-        3: lambda turn, *_: Part(("array", name), (turn - 1,)),
-        4: lambda turn, *inner: Part(("inner", name), (turn, *inner)),
+        2: lambda turn, *_: Section(("array", name), (turn,)),
+        3: lambda turn, *_: Section(("array", name), (turn - 1,)),
+        4: lambda turn, *inner: Section(("inner", name), (turn, *inner)),
     }[kind]
 
 
@@ -102,7 +102,7 @@ def random_program(seed):
     generator = random.Random(seed)
     parts = [operations(generator, generator.randint(1, 4)) for _ in range(4)]
     inner, before, after = generator.choice([0, 3, 30]), *(
-        [(generator.choice(OPCODES), Part(("array", generator.randrange(3)), (generator.randrange(TURNS),)),
+        [(generator.choice(OPCODES), Section(("array", generator.randrange(3)), (generator.randrange(TURNS),)),
           generator.random() < 0.5) for _ in range(6)] for _ in range(2)
     )  # fmt: skip
 
@@ -169,9 +169,9 @@ def test_a_store_waits_for_stores_of_every_channel_once():
 def test_joined_parts_are_waited_for_whatever_their_names():
     for joined, wait in ((False, 0), (True, 1)):
         program = Program(preset("test"))
-        program.emit(Opcode.STORE, writes=[Part("array", (1,))], **FIELDS)
+        program.emit(Opcode.STORE, writes=[Section("array", (1,))], **FIELDS)
         if joined:
             program.join_parts()
-        program.emit(Opcode.LOAD, reads=[Part("array", (2,))], **FIELDS)
+        program.emit(Opcode.LOAD, reads=[Section("array", (2,))], **FIELDS)
         program.halt()
         assert list(walk(program.words))[1].fields["wait_store"] == wait

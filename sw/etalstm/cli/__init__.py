@@ -13,21 +13,11 @@ SIGNAL_EXIT = 128  # and the signal's number: what shells say of a process that 
 
 @dataclass(frozen=True)
 class Group:
-    """Commands under one name.
+    """Commands under one name."""
 
-    Members
-    -------
-    commands : mapping
-        By name: the module of a command's function, or a group.
-    help : str
-        Of a group without a module.
-    module : str
-        Of the function that the group's name alone runs; none if empty.
-    """
-
-    commands: Mapping[str, "str | Group"]
-    help: str = ""
-    module: str = ""
+    commands: Mapping[str, "str | Group"]  # by name: the module of a command's function, or a group
+    help: str = ""  # of a group without a module
+    module: str = ""  # of the function that the group's name alone runs; none if empty
 
 
 HW = {name: f"hw.{name}" for name in ("verilog", "build", "program", "report", "resources", "contract", "selftest")}

@@ -41,10 +41,7 @@ def run(arguments: Sequence[str]) -> int:
 
     Of several processes that mpiexec has started, the first one runs the command, and the others serve it.
 
-    Parameters
-    ----------
-    arguments : list of str
-        Without the program's name.
+    `arguments`: without the program's name.
     """
     try:
         return as_rank(lambda: _run(arguments), _serve)

@@ -72,13 +72,16 @@ def _options(module: str, name: str) -> set[str]:
     declared, found = _declarations(module), set()
     function = function_of(module, name)
     for decorator in function.decorator_list:
-        match decorator:  # with_settings(Settings, ...)
-            case ast.Call(args=[ast.Name(id=kind), *_]):
-                found |= _settings(f"{HERE}.{module}", kind)
+        match decorator:  # with_settings(Settings, PANELS), or with_settings(Settings, PANELS, NAMES)
+            case ast.Call(args=[ast.Name(id=kind), _, *names]):
+                settings = _settings(f"{HERE}.{module}", kind)
+                wanted = [text for name in names if isinstance(name, ast.Name) for text in _texts(declared[name.id])]
+                found |= {settings[name] for name in " ".join(wanted).split() or settings}
     for parameter in function.args.args:
         annotation = parameter.annotation
-        if isinstance(annotation, ast.Name):
-            annotation = declared.get(annotation.id, annotation)
+        match annotation:  # Steps, or options.Steps
+            case ast.Name(id=shared) | ast.Attribute(attr=shared):
+                annotation = declared.get(shared, annotation)
         texts = set(_texts(annotation)) if annotation else set()
         named = {text for text in texts if text.startswith("-") and " " not in text}
         found |= named or {f"--{parameter.arg.replace('_', '-')}"}
@@ -91,24 +94,19 @@ def _texts(node: ast.AST) -> Iterator[str]:
             yield constant.value
 
 
-def _settings(source: str, kind: str) -> set[str]:
-    """Read the options that a dataclass of settings declares, with those of the classes that it is made from."""
-    body = _source(source)
-    declared = next((node for node in body if isinstance(node, ast.ClassDef) and node.name == kind), None)
-    if declared is None:
-        imports = (node for node in body if isinstance(node, ast.ImportFrom))
-        return _settings(next(node.module or "" for node in imports if kind in [one.name for one in node.names]), kind)
-    found = set()
+def _settings(module: str, kind: str) -> dict[str, str]:
+    """Read the options that a dataclass of settings declares, and its bases, by the settings' names."""
+    imports = [node for node in _source(module) if isinstance(node, ast.ImportFrom)]
+    place = next((node.module or "" for node in imports if kind in [alias.name for alias in node.names]), module)
+    declared = next(node for node in _source(place) if isinstance(node, ast.ClassDef) and node.name == kind)
+    found: dict[str, str] = {}
     for base in declared.bases:
-        if isinstance(base, ast.Name):
-            found |= _settings(source, base.id)
-    for field in declared.body:
-        match field:
-            case ast.AnnAssign(
-                target=ast.Name(id=name), value=ast.Call(func=ast.Name(id="setting"), keywords=keywords)
-            ):
-                named = {node.arg: node.value for node in keywords}.get("option")
-                found.add(str(named.value) if isinstance(named, ast.Constant) else f"--{name.replace('_', '-')}")
+        found |= _settings(place, base.id) if isinstance(base, ast.Name) else {}
+    for node in declared.body:
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(keywords=keywords)):
+                named = [text for one in keywords if one.arg == "option" for text in _texts(one.value)]
+                found[name] = named[0] if named else f"--{name.replace('_', '-')}"
     return found
 
 
@@ -126,28 +124,15 @@ NEW_NAMES = {
     "trace": "model trace",
     "model --check": "model check",
     "plan --check": "plan check",
-    "verilog": "hw verilog",
-    "build": "hw build",
-    "program": "hw program",
     "report resources": "hw resources",
-    "report": "hw report",
-    "contract": "hw contract",
-    "selftest": "hw selftest",
     "compare": "verify compare",
-    "bench arithmetic": "verify arithmetic",
-    "bench activation": "verify activation",
-    "bench faults": "verify faults",
-    "bench programs": "verify programs",
-    "bench coverage": "verify coverage",
-    "bench endurance": "verify endurance",
-    "paper": "research paper",
-    "study": "research study",
-    "compress": "research compress",
-    "translate": "research translate",
-    "profile": "research profile",
-    "bench reduced": "research reduced",
-    "bench layout": "research layout",
-    "bench attention": "research attention",
+    **{name: f"hw {name}" for name in ["verilog", "build", "program", "report", "contract", "selftest"]},
+    **{
+        f"bench {name}": f"verify {name}"
+        for name in ["arithmetic", "activation", "faults", "programs", "coverage", "endurance"]
+    },
+    **{name: f"research {name}" for name in ["paper", "study", "compress", "translate", "profile"]},
+    **{f"bench {name}": f"research {name}" for name in ["reduced", "layout", "attention"]},
 }
 """By old name the new one. An option stands anywhere behind its command's name, the other words at the beginning."""
 
@@ -155,10 +140,7 @@ NEW_NAMES = {
 def renamed(arguments: Sequence[str]) -> tuple[list[str], str | None]:
     """Give the arguments with a command's new name, and the old name; None if the name is no old one.
 
-    Parameters
-    ----------
-    arguments : list of str
-        From the command's name on.
+    `arguments`: from the command's name on.
     """
     for old, new in NEW_NAMES.items():
         words = [word for word in old.split() if not word.startswith("-")]

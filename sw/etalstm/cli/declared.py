@@ -11,22 +11,18 @@ from etalstm.cli.parser import given
 from etalstm.train.declared import Declared, declared
 
 
-def with_settings(kind: type, panels: Sequence[str]) -> Callable[[Callable], Callable]:
-    """Give a command options for all settings of a dataclass, behind its own.
+def with_settings(kind: type, panels: Sequence[str], names: str = "") -> Callable[[Callable], Callable]:
+    """Give a command options for all settings of a dataclass, behind its own, or for those of some `names`.
 
-    The function takes a ``context``, its own options, and the others as keywords; see :func:`chosen`.
-
-    Parameters
-    ----------
-    kind : type
-    panels : sequence of str
-        Groups of the help, in their order.
+    The function takes a ``context``, its own options, and the others as keywords; see :func:`chosen`. `panels` are
+    groups of the help, in their order. `names` have spaces between.
     """
 
     def decorate(function: Callable) -> Callable:
         signature = inspect.signature(function)
         own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-        settings = sorted(declared(kind).values(), key=lambda one: panels.index(one.setting.panel))
+        wanted = [one for one in declared(kind).values() if not names or one.name in names.split()]
+        settings = sorted(wanted, key=lambda one: panels.index(one.setting.panel))
         written = signature.replace(parameters=[*own, *map(_parameter, settings)])
         setattr(function, "__signature__", written)  # noqa: B010 - callables in general have no such attribute
         return function

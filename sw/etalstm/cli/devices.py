@@ -14,12 +14,8 @@ DEVICES_HELP = ", ".join(DEVICES)
 def open_named(name: str, preset: str, **simulation) -> Device:
     """Open a device; options of a simulation are only for one, and a build of it is announced on standard error.
 
-    Raises
-    ------
-    ValueError
-        If there is no such device or preset, or an option is out of range.
-    DeviceError
-        If the device cannot be built or opened on this machine, or mpiexec has started several processes.
+    Raises ``ValueError`` if there is no such device or preset, or an option is out of range; :class:`DeviceError` if
+    the device cannot be built or opened on this machine, or mpiexec has started several processes.
     """
     if is_hardware(name):
         return open_machine(preset, name, **simulation)
@@ -41,13 +37,8 @@ def _refuse_team() -> None:
 def open_on_ranks(name: str, preset: str, pipeline: int = 1) -> Device:
     """Open a device as :func:`open_named`, or where mpiexec has started several processes, one on each.
 
-    Parameters
-    ----------
-    name : str
-        As :func:`etalstm.device.open_device` takes it; or ``xdma:RANK``, of several processes each one's own card.
-    preset : str
-    pipeline : int
-        Processes over which the layers are spread; 1: each has all layers.
+    `name`: as :func:`etalstm.device.open_device` takes it; or ``xdma:RANK``, of several processes each one's own card.
+    `pipeline`: processes over which the layers are spread; 1: each has all layers.
     """
     team = find_team()
     if team:

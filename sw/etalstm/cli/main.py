@@ -11,10 +11,7 @@ from collections.abc import Sequence
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and give the exit code: see :func:`etalstm.cli.application.run`.
 
-    Parameters
-    ----------
-    arguments : list of str, optional
-        Those of the process if not given.
+    `arguments`: those of the process if not given.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     return importlib.import_module("etalstm.cli.application").run(arguments)

@@ -12,20 +12,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from typer import Context, Option
 
-from etalstm.cli.options import (
-    SIZES,
-    Batch,
-    CellName,
-    InputSizeOrUnits,
-    Layers,
-    PresetName,
-    SharedTokens,
-    Steps,
-    Units,
-    WeightFormat,
-    read_slices,
-    refuse,
-)
+from etalstm.cli import options
+from etalstm.cli.options import SIZES, read_slices, refuse
 from etalstm.host.computer import count_processors
 from etalstm.host.durable import write_whole
 from etalstm.model.across import Across
@@ -36,8 +24,8 @@ from etalstm.model.timeline import follow_program
 from etalstm.network.architecture import SWING
 from etalstm.network.benchmarks import STORAGE, named
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import ARCHITECTURE_HELP, FLOAT32, SLICES_HELP, Execution
-from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.execution import FLOAT32, SLICES_HELP, Execution
+from etalstm.network.shape import NetworkShape, check_sizes
 from etalstm.network.slices import AUTO
 from etalstm.train.measured import measure_run
 from etalstm_hw.config import Config
@@ -60,20 +48,20 @@ DENSITIES = ("density", "local_density", "input_density")
 
 def model(
     context: Context,
-    preset: PresetName = "vcu128",
+    preset: options.PresetName = "vcu128",
     benchmark: Annotated[
         str | None, Option(help="Named networks, with commas between, or all; instead of the sizes")
     ] = None,
-    inputs: InputSizeOrUnits = None,
-    hidden: Units = 256,
-    layers: Layers = 1,
-    cell: CellName = LSTM.name,
-    batch: Batch = 32,
-    steps: Steps = 8,
+    inputs: options.InputSizeOrUnits = None,
+    hidden: options.Units = 256,
+    layers: options.Layers = 1,
+    cell: options.CellName = LSTM.name,
+    batch: options.Batch = 32,
+    steps: options.Steps = 8,
     storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16")] = STORAGE,
     slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = AUTO,
-    weight_format: WeightFormat = FLOAT32,
-    shared_tokens: SharedTokens = "off",
+    weight_format: options.WeightFormat = FLOAT32,
+    shared_tokens: options.SharedTokens = "off",
     density: Annotated[float, Option(help="Share of δ that is not zero, in the cells that are kept")] = 1.0,
     local_density: Annotated[float, Option(help="Share of local gradients that is not zero, in these cells")] = 1.0,
     kept_cells: Annotated[
@@ -87,7 +75,7 @@ def model(
         Path | None, Option(help="Folder of a training run: its network, and the shares that are zero in an iteration")
     ] = None,
     data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files")] = None,
-    architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
+    architecture: options.Architecture = SWING.name,
     boards: Annotated[int, Option(help="Boards that share the batch, each in a host of its own")] = 1,
     pcie: Annotated[float, Option(help="With --boards: GB/s each way between a board and its host")] = PCIE_BYTES / 1e9,
     network_gbit: Annotated[float, Option("--network", help="With --boards: Gbit/s each way of a host")] = 100.0,
@@ -96,8 +84,7 @@ def model(
 ) -> None:
     """Tell the cycles of a training iteration from a timing model of the machine."""
     config = named_preset(preset)
-    for name, size in (("batch", batch), ("steps", steps), ("boards", boards)):
-        check_size(name, size)
+    check_sizes(batch=batch, steps=steps, boards=boards)
     _refuse_idle(context)
     links = Links(pcie=1e9 * pcie, network=1e9 / 8 * network_gbit)
     if benchmark is None:
@@ -203,24 +190,23 @@ PROGRAMS = 0  # the process that shows the programs; channels follow
 
 def trace(
     out: Annotated[Path, Option(help="File to write, gzipped JSON: trace.json.gz")],
-    preset: PresetName = "sim",
-    inputs: InputSizeOrUnits = None,
-    hidden: Units = 32,
-    layers: Layers = 1,
-    batch: Batch = 32,
-    steps: Steps = 8,
+    preset: options.PresetName = "sim",
+    inputs: options.InputSizeOrUnits = None,
+    hidden: options.Units = 32,
+    layers: options.Layers = 1,
+    batch: options.Batch = 32,
+    steps: options.Steps = 8,
     storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16")] = STORAGE,
     slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = "1",
     density: Annotated[float, Option(help="Share of δ that is not zero")] = 1.0,
     local_density: Annotated[float, Option(help="Share of local gradients that is not zero")] = 1.0,
-    architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
+    architecture: options.Architecture = SWING.name,
     cycles: Annotated[int, Option(help="At most so many cycles of each program")] = CYCLES,
 ) -> None:
     """Write a timeline of an iteration, by the cycle model: a track for each engine and channel of a memory port."""
     config, shares = named_preset(preset), Shares(density, local_density)
     number, choose_slices = read_slices(slices)
-    for name, size in (("batch", batch), ("steps", steps), ("cycles", cycles)):
-        check_size(name, size)
+    check_sizes(batch=batch, steps=steps, cycles=cycles)
     network = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
     execution = Execution.read(storage=storage, slices=number, architecture=architecture)
     plan = plan_modelled(config, network, batch, steps, execution, choose_slices=choose_slices)

@@ -31,39 +31,22 @@ from etalstm_sim.transport import SimTransport
 
 @dataclass(frozen=True)
 class Configuration:
-    """A machine, and a training iteration on it.
-
-    Members
-    -------
-    name : str
-    preset : str
-        Configuration of the machine.
-    inputs, hidden, layers, batch, steps : int
-    execution : Execution
-        With shared tokens x are vectors of so many tokens. Slices let the channels work in groups.
-    masked : bool
-        Sequences have random lengths.
-    delta_threshold : float
-        Elements of δ below it are dropped.
-    budget : float
-        Share of the memory that the network takes which it may have; below 1 cells spill.
-    kept_cells : float
-        Share of the cells that are kept, see :func:`etalstm.model.measured.early_cells`.
-    """
+    """A machine, and a training iteration on it."""
 
     name: str
-    preset: str
+    preset: str  # configuration of the machine
     inputs: int
     hidden: int
     layers: int
     batch: int
     steps: int
+    # With shared tokens x are vectors of so many tokens. Slices let the channels work in groups.
     execution: Execution = field(default_factory=Execution)
-    masked: bool = False
-    delta_threshold: float = 0.0
-    budget: float = 1.0
+    masked: bool = False  # sequences have random lengths
+    delta_threshold: float = 0.0  # elements of δ below it are dropped
+    budget: float = 1.0  # share of the memory that the network takes which it may have; below 1 cells spill
     seed: int = 1
-    kept_cells: float = 1.0
+    kept_cells: float = 1.0  # share of the cells that are kept, see :func:`etalstm.model.measured.early_cells`
     cell: str = LSTM.name
 
     @property
@@ -132,10 +115,7 @@ SLOW = "vcu128"  # its simulator takes minutes to build, and minutes to run
 def chosen(preset_name: str | None) -> list[Configuration]:
     """Give the configurations of a preset, or of all but the slow one.
 
-    Raises
-    ------
-    ValueError
-        If there is none of that preset.
+    Raises ``ValueError`` if there is none of that preset.
     """
     names = dict.fromkeys(one.preset for one in CONFIGURATIONS)
     if preset_name is None:
@@ -174,12 +154,7 @@ def _line(found: dict) -> str:
 class ModelledAccelerator(Accelerator):
     """An accelerator whose programs go through the model too, with what they leave in memory.
 
-    Members
-    -------
-    cycles, model_cycles : int
-        Of all programs.
-    session : HardwareSession
-        Whose programs run; set by the user.
+    `cycles`, `model_cycles`: of all programs. `session`: whose programs run; set by the user.
     """
 
     cycles = model_cycles = 0
@@ -193,7 +168,7 @@ class ModelledAccelerator(Accelerator):
         self.cycles += self.counters()["cycles"]
         image = self.transport.read_memory(program.address, program.instructions * INSTRUCTION_BYTES).tobytes()
         plan, architecture = self.session.plan, self.session.shape.execution.architecture
-        sent = [operand for layer in plan.map.layers for operand in layer.sent]
+        sent = [operand for layer in plan.map.layers for operand in layer.operands_sent]
         counters = count_program(
             self.config, words_of(image), Densities(self.config, plan), architecture,
             counted=Counted(self.config, self._read_window, plan.groups, sent), groups=plan.groups,
@@ -209,11 +184,7 @@ class ModelledAccelerator(Accelerator):
 def compare(configuration: Configuration, machine: Config | None = None) -> dict:
     """Run an iteration on the Verilog, and each of its programs through the model.
 
-    Parameters
-    ----------
-    configuration : Configuration
-    machine : Config, optional
-        The machine to take instead of the preset.
+    `machine`: the machine to take instead of the preset.
     """
     shape, config = configuration.shape, machine or preset(configuration.preset)
     transport = SimTransport(config, log=say)

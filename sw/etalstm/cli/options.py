@@ -8,15 +8,7 @@ from typer import Context, Option
 from typer.models import OptionInfo
 
 from etalstm.cli.parser import given
-from etalstm.network.execution import (
-    CELL_HELP,
-    INPUT_THRESHOLD_HELP,
-    PRESET_HELP,
-    REFRESH_HELP,
-    SHARED_TOKENS_HELP,
-    WEIGHT_FORMAT_HELP,
-    slices_or_auto,
-)
+from etalstm.network import execution
 
 SIZES = ("inputs", "hidden", "layers", "cell", "batch", "steps")  # parameters of a command that takes a network
 
@@ -24,15 +16,16 @@ InputSize = Annotated[int, Option("--input", help="Inputs")]
 InputSizeOrUnits = Annotated[int | None, Option("--input", help="Inputs [default: as many as units]")]
 Units = Annotated[int, Option("--hidden", help="Units of a layer")]
 Layers = Annotated[int, Option("--layers", help="Layers")]
-CellName = Annotated[str, Option("--cell", help=CELL_HELP)]
+CellName = Annotated[str, Option("--cell", help=execution.CELL_HELP)]
 Batch = Annotated[int, Option("--batch", help="Sequences")]
 Steps = Annotated[int, Option("--steps", help="Steps")]
-PresetName = Annotated[str, Option("--preset", help=PRESET_HELP)]
+PresetName = Annotated[str, Option("--preset", help=execution.PRESET_HELP)]
 UnequalLengths = Annotated[bool, Option("--unequal-lengths", help="Plan for sequences shorter than the steps")]
-WeightFormat = Annotated[str, Option("--weight-format", help=WEIGHT_FORMAT_HELP)]
-SharedTokens = Annotated[str, Option("--shared-tokens", help=SHARED_TOKENS_HELP)]
-InputThreshold = Annotated[str, Option("--input-threshold", help=INPUT_THRESHOLD_HELP)]
-Refresh = Annotated[int | None, Option("--refresh", help=REFRESH_HELP)]
+WeightFormat = Annotated[str, Option("--weight-format", help=execution.WEIGHT_FORMAT_HELP)]
+SharedTokens = Annotated[str, Option("--shared-tokens", help=execution.SHARED_TOKENS_HELP)]
+InputThreshold = Annotated[str, Option("--input-threshold", help=execution.INPUT_THRESHOLD_HELP)]
+Refresh = Annotated[int | None, Option("--refresh", help=execution.REFRESH_HELP)]
+Architecture = Annotated[str, Option("--architecture", help=execution.ARCHITECTURE_HELP)]
 Memory = Annotated[int | None, Option("--memory", help="Memory of the device in bytes; fails if it is too small")]
 MemoryBudget = Annotated[
     int | None,
@@ -54,10 +47,7 @@ def option(text: str, panel: str, *names: str) -> OptionInfo:
 def trace_options(trace: Path | None, first: int | None, last: int | None) -> dict:
     """Give the options of a simulated device that writes a waveform; none without one.
 
-    Raises
-    ------
-    ValueError
-        If there are cycles but no waveform.
+    Raises ``ValueError`` if there are cycles but no waveform.
     """
     if trace is None:
         for name, cycle in (("--trace-first", first), ("--trace-last", last)):
@@ -68,19 +58,13 @@ def trace_options(trace: Path | None, first: int | None, last: int | None) -> di
 
 
 def read_slices(text: str) -> tuple[int, bool]:
-    """Read a number of slices, and whether the machine is to choose it; raises as :func:`slices_or_auto`."""
-    wanted = slices_or_auto(text)
+    """Read a number of slices, and whether the machine is to choose it; ``ValueError`` if it is neither."""
+    wanted = execution.slices_or_auto(text)
     return (wanted, False) if isinstance(wanted, int) else (1, True)
 
 
 def parse_densities(text: str) -> list[float]:
-    """Read shares of nonzero values, separated by commas.
-
-    Raises
-    ------
-    ValueError
-        If one is not a number from 0 to 1.
-    """
+    """Read shares of nonzero values, separated by commas. Raises ``ValueError`` if one is not a number from 0 to 1."""
     densities = []
     for part in text.split(","):
         try:
@@ -96,14 +80,7 @@ def parse_densities(text: str) -> list[float]:
 def refuse(context: Context, reason: str, *names: str) -> None:
     """Raise ``ValueError`` if one of these parameters of the command was given: the command would not use it.
 
-    Parameters
-    ----------
-    context : Context
-        Of the command.
-    reason : str
-        Goes on after "--option is ".
-    names : strings
-        Of the parameters.
+    `context`: of the command. `reason`: goes on after "--option is ". `names`: of the parameters.
     """
     chosen = given(context).keys() & set(names)
     for parameter in context.command.params:

@@ -2,8 +2,9 @@
 
 import importlib
 import importlib.util
+import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 
 from rich.console import Console
@@ -38,16 +39,21 @@ def print_table(table: Table) -> None:
     Console(width=max(console.width, needed)).print(table)
 
 
+def give(result: dict, as_json: bool, show: Callable[[dict], object]) -> None:
+    """Print a result: as one JSON object, or as `show` does."""
+    if as_json:
+        print(json.dumps(result))
+    else:
+        show(result)
+
+
 NAMES = {"torch": "PyTorch"}
 
 
 def with_extra(module: str, extra: str = "torch", needed: tuple[str, ...] = ("torch",)) -> ModuleType:
     """Import a module of the package that needs others, which an extra installs.
 
-    Raises
-    ------
-    DeviceError
-        Naming the first that is missing, and the extra.
+    Raises :class:`DeviceError`, naming the first that is missing, and the extra.
     """
     for name in needed:
         if importlib.util.find_spec(name) is None:

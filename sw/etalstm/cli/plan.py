@@ -10,30 +10,13 @@ from typing import Annotated, Any
 import typer
 from typer import Context, Option
 
-from etalstm.cli.options import (
-    SIZES,
-    Batch,
-    CellName,
-    InputSize,
-    InputThreshold,
-    Layers,
-    Memory,
-    MemoryBudget,
-    PresetName,
-    Refresh,
-    SharedTokens,
-    Steps,
-    UnequalLengths,
-    Units,
-    WeightFormat,
-    read_slices,
-    refuse,
-)
+from etalstm.cli import options
+from etalstm.cli.options import SIZES, read_slices, refuse
 from etalstm.cli.output import print_rows
 from etalstm.network.benchmarks import STORAGE, Benchmark, named
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.execution import FLOAT32, SLICES_HELP, Execution
-from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.shape import NetworkShape, check_size, check_sizes
 from etalstm.network.slices import AUTO
 from etalstm.network.storage import DENSE, POLICIES
 from etalstm.plan.choose.fit import alternatives, plan_at_density, runner_up
@@ -47,8 +30,7 @@ from etalstm_sim.checks.control import Refusal
 from etalstm_sim.checks.model import Ending, Model
 from etalstm_sim.checks.refusals import Sizes
 
-MOST_STEPS = 10_000_000
-"""Executed instructions of a program that are looked at: some seconds."""
+MOST_STEPS = 10_000_000  # executed instructions of a program that are looked at: some seconds
 
 _WHY = {
     Status.BAD_ADDRESS: "the data decide which addresses of a MAC or a LOAD_ROWS are used",
@@ -61,14 +43,14 @@ _WHY = {
 
 def plan(
     context: Context,
-    preset: PresetName = "sim",
-    inputs: InputSize = 8,
-    hidden: Units = 32,
-    layers: Layers = 1,
-    cell: CellName = LSTM.name,
-    batch: Batch = 32,
-    steps: Steps = 8,
-    lengths: UnequalLengths = False,
+    preset: options.PresetName = "sim",
+    inputs: options.InputSize = 8,
+    hidden: options.Units = 32,
+    layers: options.Layers = 1,
+    cell: options.CellName = LSTM.name,
+    batch: options.Batch = 32,
+    steps: options.Steps = 8,
+    lengths: options.UnequalLengths = False,
     benchmark: Annotated[
         str | None, Option(help="Sizes of a named network in the place of --input to --steps; all: of each of them")
     ] = None,
@@ -81,18 +63,17 @@ def plan(
         str | None,
         Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best (default of a benchmark; else 1)"),
     ] = None,
-    weight_format: WeightFormat = FLOAT32,
-    shared_tokens: SharedTokens = "off",
-    input_threshold: InputThreshold = "0",
-    refresh: Refresh = None,
-    memory: Memory = None,
-    memory_budget: MemoryBudget = None,
+    weight_format: options.WeightFormat = FLOAT32,
+    shared_tokens: options.SharedTokens = "off",
+    input_threshold: options.InputThreshold = "0",
+    refresh: options.Refresh = None,
+    memory: options.Memory = None,
+    memory_budget: options.MemoryBudget = None,
     disassemble: Annotated[bool, Option("--disassemble", help="Print the programs as text")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show the memory footprint, the traffic of an iteration and the programs of a network."""
-    for name, size in (("batch", batch), ("steps", steps)):
-        check_size(name, size)
+    check_sizes(batch=batch, steps=steps)
     if not 0 <= density <= 1:
         raise ValueError(f"density must be 0 to 1, got {density}")
     if memory_budget is not None:
@@ -107,16 +88,16 @@ def plan(
         shared_tokens=shared_tokens,
     )  # fmt: skip
     config = named_preset(preset)
-    options: dict[str, Any] = {"masked": lengths, "density": density, "choose_slices": choose_slices}
-    options |= {"memory_bytes": memory, "memory_budget": memory_budget}
+    how: dict[str, Any] = {"masked": lengths, "density": density, "choose_slices": choose_slices}
+    how |= {"memory_bytes": memory, "memory_budget": memory_budget}
     if benchmark is not None:
         if disassemble or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble or --storage all")
-        return plan_benchmarks(named(benchmark), config, execution(storage=storage or STORAGE), options, as_json)
+        return plan_benchmarks(named(benchmark), config, execution(storage=storage or STORAGE), how, as_json)
     network = NetworkShape(inputs, hidden, layers, cell)
 
     def planned(policy: str) -> Plan:
-        return plan_at_density(config, network, batch, steps, execution(storage=policy), **options)
+        return plan_at_density(config, network, batch, steps, execution(storage=policy), **how)
 
     if storage == "all":
         refuse(context, "not used with --storage all, which compares plans", "disassemble")
@@ -137,7 +118,7 @@ def show(planned: Plan, step_cycles: dict[int, float], as_json: bool) -> None:
     instructions = {name: len(program.words) for name, program in planned.programs.items()}
     if as_json:
         costs = {"footprint": footprint, "traffic": traffic, "instructions": instructions}
-        costs |= {"segments": len(planned.map.kept.held), "placement": asdict(placement)}
+        costs |= {"segments": len(planned.map.stored.segments), "placement": asdict(placement)}
         costs |= {"groups": planned.groups, "slices": planned.map.division.slices}
         costs |= {"step_cycles": step_cycles, "batch_tiles": planned.map.batch.count}
         print(json.dumps(costs | {"spareable_bytes": planned.spareable_bytes}))
@@ -192,40 +173,34 @@ def _print_numbers(title, columns, rows) -> None:
 
 
 def plan_benchmarks(
-    benchmarks: list[Benchmark], config: Config, execution: Execution, options: dict, as_json: bool
+    benchmarks: list[Benchmark], config: Config, execution: Execution, how: dict, as_json: bool
 ) -> None:
     """Plan benchmarks one after the other, and print what each costs: one JSON object a line, or a table.
 
-    Parameters
-    ----------
-    options : dict
-        Of :func:`etalstm.plan.choose.fit.plan_at_density`. Without `memory_bytes` these are all that the machine can
-        address.
+    `how`: of :func:`etalstm.plan.choose.fit.plan_at_density`. Without `memory_bytes` these are all that the machine
+    can address.
     """
-    if options["memory_bytes"] is None:
-        options |= {"memory_bytes": 1 << config.address_bits}
+    if how["memory_bytes"] is None:
+        how |= {"memory_bytes": 1 << config.address_bits}
     found = []
     for benchmark in benchmarks:
-        found.append(costs(benchmark, config, execution, options))
+        found.append(costs(benchmark, config, execution, how))
         if as_json:
             print(json.dumps(found[-1]), flush=True)
     if not as_json:
-        _show_benchmarks(found, options["memory_bytes"])
+        _show_benchmarks(found, how["memory_bytes"])
 
 
-def costs(benchmark: Benchmark, config: Config, execution: Execution, options: dict) -> dict:
+def costs(benchmark: Benchmark, config: Config, execution: Execution, how: dict) -> dict:
     """Plan a benchmark.
 
-    Returns
-    -------
-    dict
-        ``benchmark``, ``storage``, ``program_bytes``, ``plan_seconds``, ``memory_bytes``, ``groups``,
-        ``slices``; ``step_cycles``, what the products of a step cost by number of groups, fits the memory or not; and
-        ``dense_bytes``, what dense storage would take of the memory without programs.
+    Gives a dict: ``benchmark``, ``storage``, ``program_bytes``, ``plan_seconds``, ``memory_bytes``, ``groups``,
+    ``slices``; ``step_cycles``, what the products of a step cost by number of groups, fits the memory or not; and
+    ``dense_bytes``, what dense storage would take of the memory without programs.
     """
-    sizes, choose_slices = (benchmark.network, benchmark.batch, benchmark.steps), options["choose_slices"]
+    sizes, choose_slices = (benchmark.network, benchmark.batch, benchmark.steps), how["choose_slices"]
     start = time.perf_counter()
-    plan = plan_at_density(config, *sizes, execution, **options)
+    plan = plan_at_density(config, *sizes, execution, **how)
     program_bytes = plan.program_bytes
     seconds = time.perf_counter() - start
     return {
@@ -237,7 +212,7 @@ def costs(benchmark: Benchmark, config: Config, execution: Execution, options: d
         "groups": plan.groups,
         "slices": plan.map.division.slices,
         "step_cycles": alternatives(config, *sizes[:2], execution, choose_slices=choose_slices),
-        "dense_bytes": Plan(config, *sizes, masked=options["masked"]).windows_bytes,
+        "dense_bytes": Plan(config, *sizes, masked=how["masked"]).windows_bytes,
     }
 
 
@@ -260,26 +235,25 @@ def _show_benchmarks(found: list[dict], memory: int) -> None:
 
 
 def check(
-    preset: PresetName = "sim",
-    inputs: InputSize = 8,
-    hidden: Units = 32,
-    layers: Layers = 1,
-    cell: CellName = LSTM.name,
-    batch: Batch = 32,
-    steps: Steps = 8,
-    lengths: UnequalLengths = False,
+    preset: options.PresetName = "sim",
+    inputs: options.InputSize = 8,
+    hidden: options.Units = 32,
+    layers: options.Layers = 1,
+    cell: options.CellName = LSTM.name,
+    batch: options.Batch = 32,
+    steps: options.Steps = 8,
+    lengths: options.UnequalLengths = False,
     storage: Annotated[str, Option(help="What cells keep: dense, ms1 or ms1-bf16")] = "dense",
     slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = "1",
-    weight_format: WeightFormat = FLOAT32,
-    shared_tokens: SharedTokens = "off",
-    input_threshold: InputThreshold = "0",
-    refresh: Refresh = None,
-    memory: Memory = None,
-    memory_budget: MemoryBudget = None,
+    weight_format: options.WeightFormat = FLOAT32,
+    shared_tokens: options.SharedTokens = "off",
+    input_threshold: options.InputThreshold = "0",
+    refresh: options.Refresh = None,
+    memory: options.Memory = None,
+    memory_budget: options.MemoryBudget = None,
 ) -> None:
     """Tell how each program of a plan ends, by a model of the machine's checks; exit code 1 unless all are DONE."""
-    for name, size in (("batch", batch), ("steps", steps)):
-        check_size(name, size)
+    check_sizes(batch=batch, steps=steps)
     if memory_budget is not None:
         check_size("memory_budget", memory_budget)
     network, (number, choose_slices) = NetworkShape(inputs, hidden, layers, cell), read_slices(slices)

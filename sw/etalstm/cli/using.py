@@ -44,10 +44,7 @@ def loaded(run: Path, device: str, preset: str | None, checkpoint: str | None) -
 def data_of(model: TrainedModel, data: Path | None) -> DataSet:
     """Open the data set of a model's run; of a user's own file another one, which is a test split as a whole.
 
-    Raises
-    ------
-    ValueError, DataError
-        As :func:`etalstm.data.open_data`.
+    Raises ``ValueError`` or :class:`DataError` as :func:`etalstm.data.open_data`.
     """
     if data is None:
         return open_data(model.settings)
@@ -110,10 +107,7 @@ def predict(
 def lines_of(file: Path) -> list[str]:
     """Read the lines of a text file. Only line feeds and carriage returns end a line, as they do in an editor.
 
-    Raises
-    ------
-    DataError
-        If it is a table or arrays by its ending, or as :func:`etalstm.data.files.read_text`.
+    Raises :class:`DataError` if it is a table or arrays by its ending, or as :func:`etalstm.data.files.read_text`.
     """
     if file.suffix.lower() in (*DELIMITERS, ARRAYS):
         raise DataError(f"{file}: must be a file of a text a line, but its ending is {file.suffix}")

@@ -25,10 +25,7 @@ class Babi(LabelledTexts):
     Raises :class:`DataError` if the archive is missing or damaged, lacks a task, or a line is not of the published
     form; the message names member and line.
 
-    Parameters
-    ----------
-    directory : Path
-        Holds ``babi_en_tasks_1-20_v1-2.tar.xz`` as it is published.
+    `directory`: holds ``babi_en_tasks_1-20_v1-2.tar.xz`` as it is published.
     """
 
     def __init__(self, directory: Path):

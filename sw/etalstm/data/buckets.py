@@ -12,8 +12,7 @@ import numpy as np
 
 from etalstm.network.slices import AUTO
 
-NONE = "none"
-"""In the place of bounds: all batches have the same number of steps."""
+NONE = "none"  # in the place of bounds: all batches have the same number of steps
 
 
 def read_buckets(text: str) -> tuple[int, ...] | str:

@@ -18,24 +18,14 @@ CLASSIFY, LANGUAGE, REGRESS, TAG = TASKS = ("classify", "language", "regress", "
 
 @dataclass(frozen=True)
 class Batch:
-    """Sequences for one iteration, always as many as the device takes; of at most as many steps.
+    """Sequences for one iteration, always as many as the device takes; of at most as many steps."""
 
-    Members
-    -------
-    x : array, float32, (T, B, I), or int64, (T, B)
-        Input vectors, or tokens for an embedding.
-    lengths : array, int64, (B,)
-        Steps of each sequence, 1 to T.
-    targets : array
-        int64, (B,) or (T, B): the class of each sequence (last-step loss) or of each step. Of the task ``regress``
-        float32, (B, C): the numbers of each sequence.
-    weights : array, float32, (B,) or (T, B)
-        Share in the loss, shape of `targets` without C; 0 for what only fills the batch.
-    """
-
-    x: np.ndarray
-    lengths: np.ndarray
+    x: np.ndarray  # float32, (T, B, I), or int64, (T, B): input vectors, or tokens for an embedding
+    lengths: np.ndarray  # int64, (B,): steps of each sequence, 1 to T
+    # int64, (B,) or (T, B): the class of each sequence (last-step loss) or of each step. Of the task ``regress``
+    # float32, (B, C): the numbers of each sequence.
     targets: np.ndarray
+    # float32, (B,) or (T, B): share in the loss, shape of `targets` without C; 0 for what only fills the batch
     weights: np.ndarray
 
     def part(self, sequences: slice) -> "Batch":

@@ -17,34 +17,18 @@ UNKNOWN = "<unk>"
 
 @dataclass(frozen=True)
 class Encoding:
-    """The tokens of a data set's texts and the labels of its classes.
+    """The tokens of a data set's texts and the labels of its classes."""
 
-    Parameters
-    ----------
-    unit : str, optional
-        What a token is, one of ``UNITS``; None where inputs are no texts.
-    lower : bool
-        Texts are taken in lower case.
-    tokens : tuple of str
-        Every token's text, in the order of their numbers. Bytes need none.
-    unknown : int, optional
-        The number of whatever is none of the tokens; without it such a text is refused.
-    labels : tuple of str
-        Every class's name, in the order of their numbers.
-    text, label, sequence : str, optional
-        The columns that a table was read by, see :class:`etalstm.data.Reading`.
-    vector : tuple of str
-        The columns of a step's numbers, in their order, where a table's sequences are vectors.
-    """
-
-    unit: str | None = None
-    lower: bool = False
-    tokens: tuple[str, ...] = ()
-    unknown: int | None = None
-    labels: tuple[str, ...] = ()
+    unit: str | None = None  # what a token is, one of ``UNITS``; None where inputs are no texts
+    lower: bool = False  # texts are taken in lower case
+    tokens: tuple[str, ...] = ()  # every token's text, in the order of their numbers; bytes need none
+    unknown: int | None = None  # the number of whatever is none of the tokens; without it such a text is refused
+    labels: tuple[str, ...] = ()  # every class's name, in the order of their numbers
+    # text, label, sequence: the columns that a table was read by, see :class:`etalstm.data.Reading`
     text: str | None = None
     label: str | None = None
     sequence: str | None = None
+    # the columns of a step's numbers, in their order, where a table's sequences are vectors
     vector: tuple[str, ...] = ()
 
     @classmethod
@@ -53,14 +37,8 @@ class Encoding:
     ) -> "Encoding":
         """Make an encoding of training texts.
 
-        Parameters
-        ----------
-        sequences : iterable
-            Of what :func:`split` gives for each text.
-        unit, lower, others : see :class:`Encoding`
-        most : int, optional
-            Tokens in all, the unknown one included; the most frequent ones, of equally frequent ones the first in the
-            order of their characters.
+        `sequences`: of what :func:`split` gives for each text. `most`: tokens in all, the unknown one included; the
+        most frequent ones, of equally frequent ones the first in the order of their characters.
         """
         if unit == BYTES:
             return cls(BYTES, lower, **others)

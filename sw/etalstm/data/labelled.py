@@ -22,8 +22,7 @@ IMDB_FORMS = ("imdb_{}.tsv", "imdb_{}.tsv.xz", "imdb_{}_small.tsv.xz")  # the fi
 VERDICTS = {"neg": 0, "pos": 1}
 _TOKEN = re.compile(r"\w+(?:'\w+)?|[^\w\s]")
 
-Text = tuple[int, list[str]]
-"""The number of a text's class, and its words in lower case."""
+Text = tuple[int, list[str]]  # the number of a text's class, and its words in lower case
 
 
 class LabelledTexts(Sequences):
@@ -32,14 +31,10 @@ class LabelledTexts(Sequences):
     Parameters
     ----------
     splits : dict from a split's name to a list of Text
-    labels : sequence of str
-        Names of the classes.
-    steps : int
-        Words T of a text that are used, unless the user chooses others.
-    least : int
-        A word that the training split has less often is unknown.
-    keep_end : bool
-        Of a longer text the last T words are used, else the first.
+    labels : sequence of str    names of the classes
+    steps : int                 words T of a text that are used, unless the user chooses others
+    least : int                 a word that the training split has less often is unknown
+    keep_end : bool             of a longer text the last T words are used, else the first
     """
 
     def __init__(
@@ -67,10 +62,8 @@ class Trec(LabelledTexts):
     Raises :class:`DataError` if a file is missing or empty, or a line is not of that form; the message names file and
     line.
 
-    Parameters
-    ----------
-    directory : Path
-        Holds ``train_5500.label`` and ``TREC_10.label``, a question a line: ``KIND:detail word word ...``, latin-1.
+    `directory`: holds ``train_5500.label`` and ``TREC_10.label``, a question a line: ``KIND:detail word word ...``,
+    latin-1.
     """
 
     def __init__(self, directory: Path):
@@ -101,10 +94,7 @@ class Mr(LabelledTexts):
 
     Raises :class:`DataError` if a file is missing or empty, or a line has no word; the message names file and line.
 
-    Parameters
-    ----------
-    directory : Path
-        Holds ``rt-polarity.neg`` and ``rt-polarity.pos``, a sentence a line, latin-1.
+    `directory`: holds ``rt-polarity.neg`` and ``rt-polarity.pos``, a sentence a line, latin-1.
     """
 
     def __init__(self, directory: Path):
@@ -135,11 +125,8 @@ class Imdb(LabelledTexts):
     Raises :class:`DataError` if a file is missing or damaged, or a line is not of that form; the message names file and
     line.
 
-    Parameters
-    ----------
-    directory : Path
-        Holds for each of ``train`` and ``test`` a table ``imdb_train.tsv``, or one compressed with xz
-        (``imdb_train.tsv.xz``, ``imdb_train_small.tsv.xz``): ``neg`` or ``pos``, number, stars and text.
+    `directory`: holds for each of ``train`` and ``test`` a table ``imdb_train.tsv``, or one compressed with xz
+    (``imdb_train.tsv.xz``, ``imdb_train_small.tsv.xz``): ``neg`` or ``pos``, number, stars and text.
     """
 
     def __init__(self, directory: Path):

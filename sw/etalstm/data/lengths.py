@@ -72,18 +72,10 @@ def static_buckets(text: str | None, steps: int) -> str:
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is measured.
-
-    Raises ``ValueError`` if a number is not above 0.
-
-    Members
-    -------
-    batches : int
-    length : int, optional
-        Steps of every sequence; others are left out. Not given: sequences are as long as they come, and padded.
-    """
+    """How much is measured. Raises ``ValueError`` if a number is not above 0."""
 
     batches: int = 1
+    # Steps of every sequence; others are left out. Not given: sequences are as long as they come, and padded.
     length: int | None = None
 
     def __post_init__(self):
@@ -111,10 +103,7 @@ def of_length(epoch: list[Batch], length: int, size: int, per_step: bool) -> lis
 
     Raises ``ValueError`` if fewer than `size` sequences have the length.
 
-    Parameters
-    ----------
-    per_step : bool
-        See :class:`etalstm.data.DataSet`.
+    `per_step`: see :class:`etalstm.data.DataSet`.
     """
     lengths = np.concatenate([batch.lengths for batch in epoch])
     fitting = np.flatnonzero(lengths == length)

@@ -29,43 +29,28 @@ class Reading:
     """How a user's file is read.
 
     Raises ``ValueError`` if the task is ``tag`` and tokens are not words: a tag belongs to a word of the table.
-
-    Parameters
-    ----------
-    task : str
-        One of :data:`etalstm.data.TASKS`.
-    tokens : str, optional
-        One of :data:`etalstm.data.UNITS`; words if not given, for the task ``language`` characters.
-    lower : bool
-        Texts are taken in lower case.
-    vocabulary : int, optional
-        At most so many tokens, the most frequent ones of the training split; others count as the unknown one.
-    text, label, sequence : str, optional
-        Columns of the text, of class, tag or number, and of what tells which sequence a row belongs to. The first two
-        are guessed if not given; a column that is called ``sequence`` needs not be.
-    vector : tuple of str
-        Columns of a step's numbers, in their order, where sequences are vectors; if empty, all columns but those of
-        label and sequence.
-    validation, test : str, optional
-        Files of these splits; shares of the file if not given.
-    validation_share, test_share : float
-        Those shares.
-    split_seed : int
-        Of the choice which example is in which split.
     """
 
-    task: str
+    task: str  # one of :data:`etalstm.data.TASKS`
+    # one of :data:`etalstm.data.UNITS`; words if not given, for the task ``language`` characters
     tokens: str | None = None
-    lower: bool = False
+    lower: bool = False  # texts are taken in lower case
+    # at most so many tokens, the most frequent ones of the training split; others count as the unknown one
     vocabulary: int | None = None
+    # text, label, sequence: columns of the text, of class, tag or number, and of what tells which sequence a row
+    # belongs to. The first two are guessed if not given; a column that is called ``sequence`` needs not be.
     text: str | None = None
     label: str | None = None
     sequence: str | None = None
+    # validation, test: files of these splits; shares of the file if not given
     validation: str | None = None
     test: str | None = None
+    # validation_share, test_share: those shares
     validation_share: float = 0.1
     test_share: float = 0.1
-    split_seed: int = 0
+    split_seed: int = 0  # of the choice which example is in which split
+    # columns of a step's numbers, in their order, where sequences are vectors; if empty, all columns but those of label
+    # and sequence
     vector: tuple[str, ...] = ()
 
     def __post_init__(self):
@@ -99,29 +84,14 @@ TOKENS = ("token", "word")
 
 @dataclass(frozen=True)
 class Raw:
-    """Examples of a file.
-
-    Parameters
-    ----------
-    path : Path
-    inputs : list
-        Of sequences of tokens' texts, or of arrays: tokens, int64, (T,), or vectors, float32, (T, I).
-    targets : list
-        Of labels, of lists of labels (``tag``), or of float32 arrays (C,) (``regress``).
-    places : list of str
-        Where each example is, for messages.
-    notes : list of str
-        What was guessed.
-    columns : Columns
-        Of a table; other files are read by the same ones.
-    """
+    """Examples of a file."""
 
     path: Path
-    inputs: list
-    targets: list
-    places: list[str]
-    notes: list[str] = field(default_factory=list)
-    columns: Columns = field(default_factory=Columns)
+    inputs: list  # of sequences of tokens' texts, or of arrays: tokens, int64, (T,), or vectors, float32, (T, I)
+    targets: list  # of labels, of lists of labels (``tag``), or of float32 arrays (C,) (``regress``)
+    places: list[str]  # where each example is, for messages
+    notes: list[str] = field(default_factory=list)  # what was guessed
+    columns: Columns = field(default_factory=Columns)  # of a table; other files are read by the same ones
 
     @property
     def texts(self) -> bool:

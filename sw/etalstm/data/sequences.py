@@ -21,18 +21,10 @@ Items = Sequence | np.ndarray
 
 @dataclass(frozen=True)
 class Example:
-    """A sequence and its answer.
+    """A sequence and its answer."""
 
-    Parameters
-    ----------
-    x : array
-        Tokens, int64, (T,), or vectors, float32, (T, I).
-    target : int or array
-        Class; numbers, float32, (C,); or tags, int64, (T,).
-    """
-
-    x: np.ndarray
-    target: int | np.ndarray
+    x: np.ndarray  # tokens, int64, (T,), or vectors, float32, (T, I)
+    target: int | np.ndarray  # class; numbers, float32, (C,); or tags, int64, (T,)
 
 
 class Sequences(DataSet):
@@ -203,10 +195,6 @@ def lengths_of(x: Items, lengths: Items | None) -> list[int]:
 
     Raises :class:`DataError` if `x` is no list of sequences, or an empty one, or a length is no integer or not 1 to the
     steps there are; the message gives the sequence.
-
-    Parameters
-    ----------
-    x, lengths : see :func:`examples_of`
     """
     if isinstance(x, np.ndarray) and x.ndim < (1 if x.dtype == object else 2):
         raise DataError(f"x must be sequences of steps, got an array of shape {x.shape}")

@@ -55,42 +55,30 @@ def edit_distance(found: np.ndarray, expected: np.ndarray) -> int:
 
 @dataclass(frozen=True)
 class Utterance:
-    """An utterance.
-
-    Members
-    -------
-    name : str
-    frames : array, float32, (F, C)
-    labels : array, int64, (L,)         see :mod:`etalstm.data.speech`
-    """
+    """An utterance."""
 
     name: str
-    frames: np.ndarray
-    labels: np.ndarray
+    frames: np.ndarray  # float32, (F, C)
+    labels: np.ndarray  # int64, (L,): see :mod:`etalstm.data.speech`
 
 
 @dataclass(frozen=True)
 class SpeechBatch:
-    """Utterances of an iteration, the longest first.
+    """Utterances of an iteration, the longest first."""
 
-    Members
-    -------
-    x : array, float32, (T, B, I)       0 after an utterance's end
-    lengths : array, int64, (B,)        steps of each, descending
-    labels : array, int64, (ΣL,)        of all of them, one after the other
-    label_lengths : array, int64, (B,)
-    """
-
-    x: np.ndarray
-    lengths: np.ndarray
-    labels: np.ndarray
-    label_lengths: np.ndarray
+    x: np.ndarray  # float32, (T, B, I): 0 after an utterance's end
+    lengths: np.ndarray  # int64, (B,): steps of each, descending
+    labels: np.ndarray  # int64, (ΣL,): of all of them, one after the other
+    label_lengths: np.ndarray  # int64, (B,)
 
 
 class Speech:
     """Utterances in memory. Each coefficient is normalised by its mean and deviation in the training split.
 
     Raises :class:`DataError` if an utterance has fewer steps than CTC needs for its labels.
+
+    `input_size`: I. `steps`: of a mean training utterance, rounded up. `fingerprint`: tells data apart, whatever the
+    stack.
 
     Parameters
     ----------
@@ -99,15 +87,6 @@ class Speech:
     stack : int
         Consecutive frames that make one step: I = ``stack`` · C. A last step without enough frames is filled with 0,
         the mean.
-
-    Members
-    -------
-    input_size : int
-        I.
-    steps : int
-        Of a mean training utterance, rounded up.
-    fingerprint : int
-        Tells data apart, whatever the stack.
     """
 
     def __init__(self, splits: dict[str, list[Utterance]], stack: int = 1):

@@ -107,10 +107,7 @@ class Ptb(TokenStreams):
 
     Raises :class:`DataError` if a file is missing, empty or no UTF-8, or has a word that the training text has not.
 
-    Parameters
-    ----------
-    directory : Path
-        Holds ``ptb.train.txt``, ``ptb.valid.txt`` and ``ptb.test.txt``.
+    `directory`: holds ``ptb.train.txt``, ``ptb.valid.txt`` and ``ptb.test.txt``.
     """
 
     name = "ptb"

@@ -33,17 +33,11 @@ class Table:
 
     Parameters
     ----------
-    path : Path
-        Ending on one of ``DELIMITERS``.
+    path : Path    ending on one of ``DELIMITERS``
     names : sequence of str
         Columns that the user names. If one of them, or a well-known name, is in the first line, then that line has the
         names of the columns. Otherwise the columns are called 1, 2, 3, and so on. A name of digits does not count: it
         may be a number of the first row.
-
-    Members
-    -------
-    columns : list of str
-    rows : list of Row
     """
 
     def __init__(self, path: Path, names=()):

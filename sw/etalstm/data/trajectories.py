@@ -16,8 +16,7 @@ FRAMES = 10  # from one step to the next: 0.4 s
 SEEN, PREDICTED = 8, 12  # steps
 VALIDATION_SHARE = 0.1  # of the pedestrians of the training recordings
 
-Path2D = np.ndarray
-"""Positions of consecutive steps in metres, float64, (N, 2)."""
+Path2D = np.ndarray  # positions of consecutive steps in metres, float64, (N, 2)
 
 
 class Trajectories(Sequences):
@@ -29,10 +28,8 @@ class Trajectories(Sequences):
     Raises :class:`DataError` if a file is missing or empty, or a line has not four numbers; the message names file and
     line.
 
-    Parameters
-    ----------
-    directory : Path
-        Holds a file for each recording, ``biwi_eth.txt`` and so on: frame, pedestrian, x, y, with tabs between.
+    `directory`: holds a file for each recording, ``biwi_eth.txt`` and so on: frame, pedestrian, x, y, with tabs
+    between.
     """
 
     def __init__(self, directory: Path):

@@ -93,7 +93,7 @@ class SessionHooks(ABC):
                 self.when_whole(layer, gradients)
 
     def _take_gradients(self, gradients: list[LayerGradients]) -> None:
-        """Put other gradients in the place of those of the last backward pass, for the update."""
+        """Replace the gradients of the last backward pass by others, for the update."""
         raise DeviceError("this device takes no gradients from the host")
 
     @abstractmethod

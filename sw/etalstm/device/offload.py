@@ -1,4 +1,4 @@
-"""The host runs the forward pass and streams what cells keep; a device runs everything else."""
+"""The host runs the forward pass and streams the intermediates to a device, which runs everything else."""
 
 import socket
 import threading
@@ -60,16 +60,16 @@ def _fill(
         try:
             came = connection.recv(min(_CHUNK_BYTES, size - len(data)))
         except TimeoutError as error:
-            message = f"{name}: nothing came for {seconds:g} seconds, in {_place(data, header)}"
+            message = f"{name}: nothing came for {seconds:g} seconds, in {_where(data, header)}"
             raise StreamTimeoutError(message) from error
         if not came:
             if not data:
                 return
-            raise StreamError(f"{name}: the sender closed in {_place(data, header)}")
+            raise StreamError(f"{name}: the sender closed in {_where(data, header)}")
         data += came
 
 
-def _place(data: bytearray, header: StreamHeader | None) -> str:
+def _where(data: bytearray, header: StreamHeader | None) -> str:
     if header is None:
         return f"its header, after {len(data)} of {HEADER_BYTES} bytes"
     words = np.frombuffer(bytes(data[HEADER_BYTES : len(data) // 4 * 4]), "<u4").astype(np.uint32)

@@ -135,23 +135,18 @@ def _tally(values, threshold, counts):
 def encode(values: np.ndarray, threshold: float = 0.0, bf16: bool = False, beat_words: int = 1) -> np.ndarray:
     """Compress a vector of float32.
 
+    Raises ``ValueError`` if `values` is no such array, or the threshold is negative or no number.
+
     Parameters
     ----------
     threshold : float
         An element x is kept if it is neither zero nor |x| < threshold; what is not kept is read back as +0.
-    bf16 : bool
-        Round kept words to bfloat16 and put two into a word.
-    beat_words : int
-        Fill the stream up with 0 to a multiple of so many words; 1 leaves it as it is.
+    bf16 : bool         round kept words to bfloat16 and put two into a word
+    beat_words : int    fill the stream up with 0 to a multiple of so many words; 1 leaves it as it is
 
     Returns
     -------
     array, uint32, (words,)
-
-    Raises
-    ------
-    ValueError
-        If `values` is no such array, or the threshold is negative or no number.
     """
     values = _vector("values", values, np.float32)
     least = np.float32(check_threshold("threshold", threshold))
@@ -163,11 +158,8 @@ def encode(values: np.ndarray, threshold: float = 0.0, bf16: bool = False, beat_
 def decode(words: np.ndarray, count: int, bf16: bool = False, beat_words: int = 1) -> np.ndarray:
     """Restore `count` elements, float32: the inverse of :func:`encode`, but for what it dropped and rounded.
 
-    Raises
-    ------
-    StreamError
-        If no :func:`encode` writes such words: too few, too many, or a mask that the elements do not fit. The message
-        names the block.
+    Raises :class:`StreamError` if no :func:`encode` writes such words: too few, too many, or a mask that the elements
+    do not fit. The message names the block.
     """
     words = _vector("words", words, np.uint32)
     bits = np.zeros(count, np.uint32)
@@ -235,14 +227,14 @@ def index_words(start, beats, elements, kept, address) -> np.ndarray:
     return np.stack([np.broadcast_to(words[name] & 0xFFFF_FFFF, shape) for name in STREAM_INDEX], -1).astype(np.uint32)
 
 
-def check_index(words: np.ndarray, elements, place) -> None:
+def check_index(words: np.ndarray, elements, address) -> None:
     """Raise :class:`StreamError` if the check of index beats, integers, (…, 4), does not fit them; see
     :func:`index_words`.
     """
     start, beats, _, kept = np.moveaxis(words, -1, 0)
-    wrong = (index_words(start, beats, elements, kept, place) != words).any(-1)
+    wrong = (index_words(start, beats, elements, kept, address) != words).any(-1)
     if wrong.any():
-        beat = np.broadcast_to(place, wrong.shape)[wrong][0]
+        beat = np.broadcast_to(address, wrong.shape)[wrong][0]
         raise StreamError(f"the index of a stream, at beat {beat} of a channel's window, does not fit its check")
 
 

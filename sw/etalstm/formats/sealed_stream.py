@@ -71,7 +71,7 @@ class StreamHeader:
         return f"stream {kind} of layer {self.layer}, step {self.step} ({part})"
 
     @property
-    def place(self) -> tuple[int, ...]:
+    def position(self) -> tuple[int, ...]:
         """Where it belongs: layer, step, kind, channel, batch tile, group."""
         return self.layer, self.step, self.kind, self.channel, self.tile, self.group
 

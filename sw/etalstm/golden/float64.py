@@ -126,5 +126,4 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
         db += delta.sum(axis=0)
         dh = np.where(live, dxh[:, inputs:], dh)
         dc = np.where(live, through * f, dc)
-    sent = without_padding(deltas, forward.active)
-    return LayerBackward(dx, dh, dc, dw, db, sent, forward.active)
+    return LayerBackward(dx, dh, dc, dw, db, without_padding(deltas, forward.active), forward.active)

@@ -84,7 +84,7 @@ class LayerBackward:
     dx : array, float32, (T, B, I)
     dh0, dc0 : arrays, float32, (B, H)
     weights, bias : arrays, float32, (4H, K) and (4H,)    dW and db
-    sent : array, float32, (N, 4H)         gradients δ of the gate sums as they are broadcast: pruned, in the order of
+    broadcast : array, float32, (N, 4H)    δ of the gate sums as broadcast: pruned, in the order of
                                            :func:`without_padding`; +0 at skipped steps
     active : array, bool, (T, B)           that of the forward pass
     """
@@ -94,7 +94,7 @@ class LayerBackward:
     dc0: np.ndarray
     weights: np.ndarray
     bias: np.ndarray
-    sent: np.ndarray
+    broadcast: np.ndarray
     active: np.ndarray
 
     @property
@@ -110,4 +110,4 @@ class LayerBackward:
     @property
     def delta(self) -> np.ndarray:
         """What is broadcast, with padding: float32, (T, B, 4H)."""
-        return with_padding(self.sent, self.active)
+        return with_padding(self.broadcast, self.active)

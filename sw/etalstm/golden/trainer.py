@@ -150,7 +150,7 @@ def _products(forward: LayerPass, backward: LayerBackward | DeclaredBackward) ->
     """Count what each product of a layer's cell has computed."""
     if isinstance(backward, LayerBackward):
         operands = [forward.delta_inputs.broadcast(sent) for sent in (forward.x_sent, forward.h_sent)]
-        yield ProductCounts.of(GATES, operands, forward.active, int(np.count_nonzero(backward.sent)))
+        yield ProductCounts.of(GATES, operands, forward.active, int(np.count_nonzero(backward.broadcast)))
         return
     for product in backward.products:
         kept = int(np.count_nonzero(product.delta))

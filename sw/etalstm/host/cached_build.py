@@ -90,14 +90,8 @@ def cached_build(
 ) -> tuple[Path, bool]:
     """Build once what `key` describes.
 
-    Parameters
-    ----------
-    kind : str
-        Folder of the cache, and what the folders in it hold.
-    key : strings
-        Everything that the result depends on, besides what `tools` gives: the tools that build, with their versions.
-    build : function
-        Fills the empty folder that it is given.
+    `kind`: folder of the cache, and what the folders in it hold. `key`: everything that the result depends on, besides
+    what `tools` gives: the tools that build, with their versions. `build`: fills the empty folder that it is given.
 
     Returns
     -------

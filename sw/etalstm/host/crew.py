@@ -34,11 +34,8 @@ class Crew:
 
         Parameters
         ----------
-        count : int
-        products : int
-            Multiplications in all of it; few are done in one piece by the caller.
-        call : callable
-            Must let go of the interpreter while it works, and may only write what belongs to its piece.
+        products : int     multiplications in all of it; few are done in one piece by the caller
+        call : callable    must let go of the interpreter while it works, and may only write what belongs to its piece
         work : array, (count,), optional
             How much work each is, to cut pieces of equal work. Default: the same for all.
         """

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from etalstm.errors import DeviceError
 
-VARIABLE = "ETA_LSTM_ROSTER"
-"""Environment variable with the path of a file."""
+VARIABLE = "ETA_LSTM_ROSTER"  # environment variable with the path of a file
 
 
 class Process(NamedTuple):
@@ -134,9 +133,7 @@ class World:
 
     Members
     -------
-    rank, size : int
-    local_rank : int
-        Number of this rank among those on the same host.
+    local_rank : int    number of this rank among those on the same host
     gradients : mpi4py.MPI.Intracomm
         For :class:`etalstm.device.ranks.exchange.Exchange` alone: its thread must not meet other messages.
     layers, losses : Messages

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from etalstm.errors import EtaLstmError
+from etalstm.errors import EtaLstmError, RunError
 
 
 class TomlFile:
@@ -53,6 +53,16 @@ def _value(value) -> str:
         # A basic string of TOML is one of JSON, but for the character DEL, which TOML wants escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
     return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def read_json(path: Path, missing: str = "there is no such file") -> Any:
+    """Read a file of JSON; :class:`RunError` names it if it is `missing`, or holds none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise RunError(f"{path}: {missing}") from error
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path}: no JSON: {error}") from error
 
 
 Checked = TypeVar("Checked")

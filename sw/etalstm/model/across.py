@@ -17,8 +17,7 @@ from etalstm.network.shape import NetworkShape
 from etalstm.plan.choose.fit import layer_cycles
 from etalstm_hw.config import Config
 
-Size = tuple[NetworkShape, int, int]
-"""A network, B and T."""
+Size = tuple[NetworkShape, int, int]  # a network, B and T
 
 
 def batch_of_board(batch: int, boards: int) -> int:
@@ -95,15 +94,12 @@ class Across:
     def shared(self, network: NetworkShape, batch: int, steps: int) -> dict:
         """Say what the boards make of a batch that they share.
 
-        Returns
-        -------
-        dict
-            ``alone``: milliseconds of an iteration on one board; ``boards``; of a board that shares the batch
-            ``batch_of_board``, ``groups``, ``cycles``; milliseconds of such an iteration: ``machine``, ``activations``,
-            ``gradients``, and ``milliseconds`` of all; ``speedup`` over one board; ``speedup_with_batch_each``: in
-            sequences a second, where each board has as many sequences as the one; and ``network_bytes`` that all hosts
-            send. ``pipeline`` and ``pipeline_with_batch_each``: the fastest arrangement with the layers spread over
-            boards, None if there is none; its ``cycles`` are those of the board that works longest.
+        Gives a dict: ``alone``: milliseconds of an iteration on one board; ``boards``; of a board that shares the batch
+        ``batch_of_board``, ``groups``, ``cycles``; milliseconds of such an iteration: ``machine``, ``activations``,
+        ``gradients``, and ``milliseconds`` of all; ``speedup`` over one board; ``speedup_with_batch_each``: in
+        sequences a second, where each board has as many sequences as the one; and ``network_bytes`` that all hosts
+        send. ``pipeline`` and ``pipeline_with_batch_each``: the fastest arrangement with the layers spread over boards,
+        None if there is none; its ``cycles`` are those of the board that works longest.
         """
         found, part = self.alone(network, batch, steps), self._parts[network, batch, steps]
         one = iteration(found["milliseconds"] / 1e3, 1, network, batch, steps, self._links).seconds
@@ -150,7 +146,7 @@ class Across:
     def _cycles(self, grid: Grid, stage: int, size: Size) -> int:
         """Give the cycles of a board in an iteration: each session of a stage is updated."""
         found = self._found[size]
-        updates = grid.place(stage).most_kept
+        updates = grid.role(stage).most_kept
         return grid.micro_batches * (_of(found, "forward") + _of(found, "backward")) + updates * _of(found, "update")
 
 

@@ -46,18 +46,11 @@ class Links:
 
 @dataclass(frozen=True)
 class Iteration:
-    """The time of an iteration, in seconds.
+    """The time of an iteration, in seconds."""
 
-    Members
-    -------
-    machine : float        the passes and the update on the board
-    activations : float    x to the boards and y back, dy to the boards and dx back
-    gradients : float      what all boards' gradients take until each has their sum
-    """
-
-    machine: float
-    activations: float
-    gradients: float
+    machine: float  # the passes and the update on the board
+    activations: float  # x to the boards and y back, dy to the boards and dx back
+    gradients: float  # what all boards' gradients take until each has their sum
 
     @property
     def seconds(self) -> float:
@@ -76,13 +69,8 @@ def iteration(
 ) -> Iteration:
     """Give the time of an iteration of a network with B sequences on all boards together, and T steps.
 
-    Parameters
-    ----------
-    machine : float
-        Seconds of a board's programs, for its part of the batch.
-    passes : sequence of float
-        Of `machine`, what the backward pass of each layer takes, the last layer's first. Default: not known; gradients
-        then come after all of it.
+    `machine`: seconds of a board's programs, for its part of the batch. `passes`: of `machine`, what the backward pass
+    of each layer takes, the last layer's first. Default: not known; gradients then come after all of it.
     """
     layers = gradient_bytes(network, reversed(range(network.layers)))
     gradients = gradients_seconds(layers, boards, links, passes) if boards > 1 else 0.0
@@ -130,7 +118,7 @@ def gradients_seconds(layers: Sequence[int], boards: int, links: Links, passes: 
 
 
 def exchange_seconds(size: int, boards: int, links: Links) -> float:
-    """Give the time in which all hosts get the sum of their arrays: a share from all, added, and sent to all."""
+    """Give the time in which all hosts get the sum of their arrays: a share from all, added, and posted to all."""
     between = 2 * (1 - 1 / boards) * size / links.network + 2 * (boards - 1) * links.latency
     return between + 3 * size / links.host  # laid out for the exchange, added, and taken apart
 
@@ -146,19 +134,13 @@ class StageTimes:
 
 @dataclass(frozen=True)
 class Durations:
-    """What the steps of a stage take, in seconds.
+    """What the steps of a stage take, in seconds."""
 
-    Members
-    -------
-    forward, backward : float    of a micro-batch, with what comes from another host, and moves between board and host
-    added : float                two gradients of the stage, by the host
-    end : float                  from the last addition to the end of the update
-    """
-
+    # forward, backward: of a micro-batch, with what comes from another host, and moves between board and host
     forward: float
     backward: float
-    added: float
-    end: float
+    added: float  # two gradients of the stage, by the host
+    end: float  # from the last addition to the end of the update
 
 
 def durations(
@@ -170,19 +152,19 @@ def durations(
     gradients of a micro-batch are read from the board after its backward pass. At the end the pipelines exchange their
     gradients. A stage has a session for each micro-batch in flight. Each session takes the sum and is updated.
     """
-    place = grid.place(stage)
-    gradients = gradient_bytes(network, reversed(place.layers))
+    role = grid.role(stage)
+    gradients = gradient_bytes(network, reversed(role.layers))
     read, of_steps = sum(gradients) / links.pcie, WORD_BYTES * sequences * steps
     outputs = of_steps * network.hidden_size
-    across = (of_steps * network.inputs_of(place.layers[0]) + outputs) / links.pcie
+    across = (of_steps * network.inputs_of(role.layers[0]) + outputs) / links.pcie
     moved = outputs / links.network + links.latency
     alone = grid.pipelines == 1
     exchanged = 0.0 if alone else sum(exchange_seconds(layer, grid.pipelines, links) for layer in gradients)
     return Durations(
-        forward=(0.0 if place.first else moved) + across + times.forward,
-        backward=(2 if place.last else 1) * moved + across + times.backward + read,
+        forward=(0.0 if role.first else moved) + across + times.forward,
+        backward=(2 if role.last else 1) * moved + across + times.backward + read,
         added=3 * sum(gradients) / links.host,  # two are read, one is written
-        end=exchanged + place.most_kept * (read + times.update),
+        end=exchanged + role.most_kept * (read + times.update),
     )
 
 
@@ -218,23 +200,23 @@ def pipeline_bytes(network: NetworkShape, batch: int, steps: int, grid: Grid) ->
 
 def last_additions(grid: Grid, stages: Sequence[Durations]) -> list[float]:
     """Give for each stage when its last gradients are added, in seconds; all pipelines are alike."""
-    orders = [list(grid.place(stage).order()) for stage in range(grid.depth)]
-    places = [{of_pass: place for place, of_pass in enumerate(order)} for order in orders]
+    orders = [list(grid.role(stage).order()) for stage in range(grid.depth)]
+    turns = [{of_pass: turn for turn, of_pass in enumerate(order)} for order in orders]
 
     @cache
-    def ended(stage: int, place: int) -> float:
-        if place < 0:
+    def ended(stage: int, turn: int) -> float:
+        if turn < 0:
             return 0.0
-        way, number = orders[stage][place]
+        way, number = orders[stage][turn]
         other = stage - 1 if way == FORWARD else stage + 1
-        arrives = ended(other, places[other][way, number]) if 0 <= other < grid.depth else 0.0
+        arrives = ended(other, turns[other][way, number]) if 0 <= other < grid.depth else 0.0
         duration = stages[stage].forward if way == FORWARD else stages[stage].backward
-        return max(ended(stage, place - 1), arrives) + duration
+        return max(ended(stage, turn - 1), arrives) + duration
 
     def last_addition(stage: int) -> float:
         added = 0.0
         for number, merges in enumerate(additions(grid.micro_batches)):
-            added = max(added, ended(stage, places[stage][BACKWARD, number])) + merges * stages[stage].added
+            added = max(added, ended(stage, turns[stage][BACKWARD, number])) + merges * stages[stage].added
         return added
 
     return [last_addition(stage) for stage in range(grid.depth)]

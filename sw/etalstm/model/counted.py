@@ -34,7 +34,7 @@ class Counted:
 
     def fill(self, words: Iterable[int], tables: Tables) -> Tables:
         """Put into a program's tables what is found, in the order in which the program is executed."""
-        masks, places, block_streams, streams, rows, total = [], [], [], [], [], 0
+        masks, firsts, block_streams, streams, rows, total = [], [], [], [], [], 0
         last_cast, steps = 0, list(walk(words))
         for number, step in enumerate(steps):
             fields = step.fields
@@ -43,7 +43,7 @@ class Counted:
                 for channel, tile, lanes in blocks_of_cast(fields):
                     nonzero, stream = self._block(step, channel, tile)
                     masks.append(self._masks(fields, nonzero, lanes))
-                    places.append(total)
+                    firsts.append(total)
                     block_streams.append(stream)
                     total += len(masks[-1])
             elif step.opcode == Opcode.LOAD_ROWS:
@@ -56,8 +56,8 @@ class Counted:
         none = np.zeros((0, 3), np.int64)
         return tables._replace(
             masks=np.concatenate(masks) if masks else np.zeros(0, np.uint32),
-            places=np.array(places, np.int64),
-            block_streams=np.array(block_streams, np.int64).reshape(-1, 3) if places else none,
+            firsts=np.array(firsts, np.int64),
+            block_streams=np.array(block_streams, np.int64).reshape(-1, 3) if firsts else none,
             streams=np.array(streams, np.int64).reshape(-1, 3),
             rows=np.array(rows, np.int64),
         )
@@ -85,16 +85,16 @@ class Counted:
         return (values & _MAGNITUDE != 0).reshape(shape), index
 
     def _changes(self, operand: SentOperand, channel: int, vector: int, size: int) -> np.ndarray:
-        """Tell which elements of a tile have changed, (b, lane), from the place of its stream's index."""
-        tiles, beats = operand.share.tiles, self._config.vector_beats
-        part, tile = divmod(vector - operand.index.first, tiles)
-        step, batch_tile = divmod(part, operand.sent.batch.count)
-        now, before = (operand.sent.part(number, batch_tile, tile) for number in (step, step - 1))
+        """Tell which elements of a tile have changed, (b, lane), from the location of its stream's index."""
+        tiles, beats = operand.partition.tiles, self._config.vector_beats
+        number, tile = divmod(vector - operand.index.first, tiles)
+        step, batch_tile = divmod(number, operand.sent.batch.count)
+        now, before = (operand.sent.at(number, batch_tile, tile) for number in (step, step - 1))
         words = [self._read(channel, (p.array.first + p.vector) * beats, size * beats) for p in (now, before)]
         return changed(*(array.view(np.float32) for array in words))
 
     def _masks(self, cast: dict, nonzero: np.ndarray, lanes: int) -> np.ndarray:
-        """Give a block's masks in the order in which its groups are sent."""
+        """Give a block's masks in the order in which its patches are broadcast."""
         if cast["batch_outer"]:
             return self._masks_by_batch(cast, nonzero, lanes)
         gates, batch, _ = nonzero.shape
@@ -107,13 +107,13 @@ class Counted:
     def _masks_by_batch(self, cast: dict, nonzero: np.ndarray, lanes: int) -> np.ndarray:
         words, first = self._config.beat_words, cast["lane"] // self._config.beat_words
         last = (cast["lane"] + lanes - 1) // words
-        sent = np.zeros_like(nonzero)
+        broadcast = np.zeros_like(nonzero)
         lane = slice(cast["lane"], cast["lane"] + lanes)
-        sent[:, :, lane] = nonzero[:, :, lane]
+        broadcast[:, :, lane] = nonzero[:, :, lane]
         gates, batch, _ = nonzero.shape
         bits = np.zeros((batch, last - first + 1, words, MOST_GATES), np.uint64)
-        part = sent[:, :, first * words : (last + 1) * words].reshape(gates, batch, last - first + 1, words)
-        bits[..., :gates] = part.transpose(1, 2, 3, 0)
+        patches = broadcast[:, :, first * words : (last + 1) * words].reshape(gates, batch, last - first + 1, words)
+        bits[..., :gates] = patches.transpose(1, 2, 3, 0)
         weights = np.uint64(1) << np.arange(words * MOST_GATES, dtype=np.uint64)
         return (bits.reshape(-1, words * MOST_GATES) * weights).sum(axis=1).astype(np.uint32)
 

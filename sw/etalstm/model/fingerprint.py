@@ -1,11 +1,11 @@
 """States of the machine that go on alike, though they come at different times.
 
 Two states behave alike if they differ only in what no part looks at: when they come, how often each FIFO has gone
-round, which numbers instructions have, and where operands lie in memory, but for the place within a burst. The
+round, which numbers instructions have, and where operands lie in memory, but for the address within a burst. The
 fingerprint of a state is made of everything else.
 
 How far the program is fetched ahead, and in which bursts, is kept apart. It matters only where the sequencer runs out
-of instructions, and it differs where all else comes again: a part of the program begins anywhere in a burst.
+of instructions, and it differs where all else comes again: a section of the program begins anywhere in a burst.
 
 Fields of records are compared as they are unless one of the tables below says otherwise. So a new field that is
 forgotten here can only keep equal states apart.
@@ -42,10 +42,10 @@ _TIMES = {
 }
 """Fields that are cycles."""
 
-_PLACES = {"sequencer": "index registers", "readers": "beat", "log": "position positions", "writer": "beat"}
+_ADDRESSES = {"sequencer": "number registers", "readers": "beat", "log": "position positions", "writer": "beat"}
 """Fields that are beats of the memory, or that such beats follow from."""
 
-_FETCHED_FIELDS = ("asking", "asked_count", "ready", "pending", "dropped", "beats", "index")
+_FETCHED_FIELDS = ("asking", "asked_count", "ready", "pending", "dropped", "beats", "number")
 _FETCHED_ARRAYS = ("readers", "ports")
 """What belongs to the program's fetch: fields of the sequencer, and the entry ``FETCH`` of arrays."""
 
@@ -103,7 +103,7 @@ class Fingerprints:
     def _compared(self, words: "_Words", cycle: int) -> tuple[np.ndarray, ...]:
         """Give the machine's words in the form in which states are compared."""
         now = self._machine.words
-        return now[words.plain], now[words.places] % BURST_BEATS, relative(now[words.times], cycle)
+        return now[words.plain], now[words.addresses] % BURST_BEATS, relative(now[words.times], cycle)
 
 
 def _digest(*arrays) -> bytes:
@@ -116,15 +116,14 @@ def relative(times: np.ndarray, cycle: int) -> np.ndarray:
 
 
 class _Words(NamedTuple):
-    """Which of the machine's words are times, places, and compared as they are: arrays of int64."""
+    """Which of the machine's words are times, addresses, and compared as they are: arrays of int64."""
 
     times: np.ndarray
-    places: np.ndarray
+    addresses: np.ndarray
     plain: np.ndarray
 
 
-_Gathered = dict[str, list[int]]
-"""The words of :class:`_Words`, while they are gathered."""
+_Gathered = dict[str, list[int]]  # the words of :class:`_Words`, while they are gathered
 
 
 def _divide(machine: Machine) -> tuple[_Words, _Words]:
@@ -147,13 +146,13 @@ def _divide(machine: Machine) -> tuple[_Words, _Words]:
 def _divide_record(name: str, entry: int, dtype: np.dtype, first: int, rest: _Gathered, fetch: _Gathered) -> None:
     if name in _NOT_AT_ALL:
         return
-    times, places = _TIMES.get(name, "").split(), _PLACES.get(name, "").split()
+    times, addresses = _TIMES.get(name, "").split(), _ADDRESSES.get(name, "").split()
     elsewhere = ELSEWHERE.get(name, "").split()
     for field, (shape, offset, *_) in (dtype.fields or {}).items():
         found = fetch if _is_fetched(name, entry, field) else rest
         where = range(first + offset // 8, first + (offset + shape.itemsize) // 8)
         if field not in elsewhere:
-            found["times" if field in times else "places" if field in places else "plain"].extend(where)
+            found["times" if field in times else "addresses" if field in addresses else "plain"].extend(where)
 
 
 def _is_fetched(name: str, entry: int, field: str) -> bool:

@@ -116,7 +116,7 @@ def describe(machine: Machine, table: np.ndarray) -> str:
     waits for.
     """
     sequencer = machine.sequencer[0]
-    found = [f"the program stands at instruction {sequencer['index']} of {len(table)}"]
+    found = [f"the program stands at instruction {sequencer['number']} of {len(table)}"]
     if sequencer["out"]:
         opcode = Opcode(int(machine.instances[sequencer["out_slot"]]["opcode"])).name
         found.append(f"the sequencer waits to hand on a {opcode}")
@@ -126,7 +126,7 @@ def describe(machine: Machine, table: np.ndarray) -> str:
             one = machine.instances[queue["current"]]
             found.append(f"{engine.name} has not taken its {Opcode(int(one['opcode'])).name}{_supply(machine, engine)}")
         elif queue["head"] < queue["tail"]:
-            one = machine.instances[queue["index"][queue["head"] % len(queue["index"])]]
+            one = machine.instances[queue["numbers"][queue["head"] % len(queue["numbers"])]]
             waits = _unmet(machine, one) or "nothing"
             found.append(f"{engine.name} holds a {Opcode(int(one['opcode'])).name} back, which waits for {waits}")
     return "; ".join(found)

@@ -52,27 +52,17 @@ def early_cells(layers: int, steps: int, kept: Sequence[float] = EVERY) -> np.nd
     return np.arange(steps) < first[:, None]
 
 
-REDUCED = Execution(Storage(STORAGE))
-"""What is modelled if nothing is said: cells keep what those of the benchmarks keep."""
+REDUCED = Execution(Storage(STORAGE))  # what is modelled by default: the storage of the benchmarks
 
 
 @dataclass(frozen=True)
 class Shares:
-    """What of an iteration's numbers is not zero.
+    """What of an iteration's numbers is not zero. ``ValueError`` if a share is outside [0, 1]."""
 
-    Members
-    -------
-    delta, local : float            of δ and of the local gradients, in the cells that are kept
-    inputs : float                  of x and h, what is sent at steps that are no refresh steps; 1 without delta inputs
-    kept_cells : tuple of float     of the cells, those that are kept: see :func:`early_cells`
-
-    ``ValueError`` if a share is outside [0, 1]. :func:`early_cells` looks at `kept_cells`.
-    """
-
-    delta: float = 1.0
-    local: float = 1.0
-    inputs: float = 1.0
-    kept_cells: tuple[float, ...] = EVERY
+    delta: float = 1.0  # of δ, in the cells that are kept
+    local: float = 1.0  # of the local gradients, in these cells
+    inputs: float = 1.0  # of x and h, what is sent at steps that are no refresh steps; 1 without delta inputs
+    kept_cells: tuple[float, ...] = EVERY  # of the cells, those that are kept; :func:`early_cells` looks at them
 
     def __post_init__(self):
         named = {"density": self.delta, "local_density": self.local, "input_density": self.inputs}
@@ -143,10 +133,8 @@ def measure(
     execution : Execution
         How the network is computed. Its thresholds drop nothing: `shares` say what is zero. An architecture that skips
         no zeros has no delta inputs.
-    choose_slices : bool
-        As many slices as the machine uses best, instead of the execution's.
-    layers_apart : bool
-        A program for the backward pass of each layer.
+    choose_slices : bool    as many slices as the machine uses best, instead of the execution's
+    layers_apart : bool     a program for the backward pass of each layer
 
     Returns
     -------

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from etalstm.plan.memory.tiling import Share, Span
+from etalstm.plan.memory.tiling import Partition, Span
 from etalstm.plan.plan import Plan
 from etalstm_hw import contract
 from etalstm_hw.config import Config
@@ -16,28 +16,27 @@ CERTAIN = 1 << 32  # a threshold of 32 random bits below which an element is kep
 
 
 class _Index(NamedTuple):
-    """The beats of an array of indices, the tiles of each of its streams, and the share that these are of."""
+    """The beats of an array of indices, the tiles of each of its streams, and the partition that these are of."""
 
     first: int
     last: int
     streams: list[Span]
-    share: Share
+    partition: Partition
 
 
 class _Broadcast(NamedTuple):
-    """The beats of an array that is broadcast, and its elements: those of a channel and all."""
+    """The beats of an array that is broadcast, and how its elements are divided."""
 
     first: int
     last: int
-    share: int
-    size: int
+    partition: Partition
 
 
 class Densities:
-    """Operands of which a share is not zero, at places drawn at random; what is padding is zero.
+    """Operands of which a share is not zero, drawn at random; what is padding is zero.
 
     Every block of δ that is broadcast has this share of nonzero scalars, to the nearest scalar. Equal instructions draw
-    equal places. The shares are those of the gates' gradients, of the local gradients, and of the changes of x and h.
+    the same ones. The shares are those of the gates' gradients, of the local gradients, and of the changes of x and h.
     """
 
     def __init__(self, config: Config, plan: Plan, *, delta: float = 1.0, local: float = 1.0, inputs: float = 1.0):
@@ -48,7 +47,7 @@ class Densities:
             contract.Traffic.ACTIVATIONS: inputs,
         }
         self._batch = plan.map.batch.size * plan.groups  # of which any may need a row
-        self._shares = sorted(self._arrays(plan))
+        self._broadcasts = list(self._arrays(plan))
         self._ones = [product.tokens for product in plan.map.products if product.tokens]
         self._indices = sorted(self._index_arrays(plan))
 
@@ -57,24 +56,24 @@ class Densities:
         beats = self._config.vector_beats
         for layer in plan.map.products:
             tiling, kinds = layer.tiling, len(layer.stage.kept)
-            groups = [group for group in tiling.unit_groups for _ in range(kinds)]
+            spans = [span for span in tiling.unit_spans for _ in range(kinds)]
             tiles = [Span(tile, 1) for tile in range(tiling.units.tiles)]
-            indices = [(layer.index, groups, tiling.units), (layer.delta_index, tiles, tiling.units)]
-            for operand in layer.sent:
-                each = [Span(tile, 1) for tile in range(operand.share.tiles)]
-                indices.append((operand.index, each, operand.share))
-            for array, streams, share in indices:
+            indices = [(layer.index, spans, tiling.units), (layer.delta_index, tiles, tiling.units)]
+            for operand in layer.operands_sent:
+                each = [Span(tile, 1) for tile in range(operand.partition.tiles)]
+                indices.append((operand.index, each, operand.partition))
+            for array, streams, partition in indices:
                 if array is not None:
-                    yield _Index(array.first * beats, (array.first + array.vectors) * beats, streams, share)
+                    yield _Index(array.first * beats, (array.first + array.vectors) * beats, streams, partition)
 
     def _occupied(self, address: int, elements: int) -> int:
         """Give how many elements of a stream are no padding, from the beat of its index."""
         beats = self._config.vector_beats
-        for first, last, streams, share in self._indices:
+        for first, last, streams, partition in self._indices:
             if first <= address < last:
-                group = streams[(address - first) // beats % len(streams)]
-                lanes = sum(share.lanes_of(tile) for tile in range(group.first, group.first + group.count))
-                return elements * lanes // (group.count * self._config.lanes)
+                span = streams[(address - first) // beats % len(streams)]
+                lanes = sum(partition.lanes_of(tile) for tile in range(span.first, span.first + span.count))
+                return elements * lanes // (span.count * self._config.lanes)
         raise ValueError(f"no index of a stream lies at beat {address}")
 
     def _arrays(self, plan: Plan) -> Iterator[_Broadcast]:
@@ -85,22 +84,22 @@ class Densities:
             arrays = [(layer.operand.array, units), *([(layer.x.array, inputs)] if layer.x else [])]
             if delta := layer.delta.array if layer.delta else layer.delta_index:
                 arrays.append((delta, units))
-            arrays += [(operand.index, operand.share) for operand in layer.sent]
+            arrays += [(operand.index, operand.partition) for operand in layer.operands_sent]
             if tokens := layer.tokens:
                 arrays += [(tokens.x.array, inputs), (tokens.chosen.array, tokens.columns)]
-            for array, share in arrays:
-                yield _Broadcast(array.first * beats, (array.first + array.vectors) * beats, share.share, share.size)
+            for array, partition in arrays:
+                yield _Broadcast(array.first * beats, (array.first + array.vectors) * beats, partition)
 
     def _real_lanes(self, cast: dict, channel: int, tile: int) -> int:
         """Give how many lanes of a tile hold elements of the network."""
-        for first, last, share, size in self._shares:
+        for first, last, partition in self._broadcasts:
             if first <= cast["address"] < last:
-                lanes = self._config.lanes
-                return max(0, min(lanes, share - tile * lanes, size - channel * share - tile * lanes))
+                left = partition.size - channel * partition.per_channel - tile * partition.lanes
+                return max(0, min(partition.lanes_of(tile), left))
         raise ValueError(f"no array that is broadcast lies at beat {cast['address']}")
 
     def block(self, cast: dict, channel: int, tile: int) -> tuple:
-        """Describe a block of a CAST: lanes with elements, its masks' threshold; kept elements, its stream's place."""
+        """Give a block's lanes with elements, masks' threshold and kept elements; its stream's first beat and beats."""
         occupied = self._real_lanes(cast, channel, tile)
         changes = cast["compressed"] or cast["kind"] == contract.Traffic.DELTAS
         threshold = round((self._kept[cast["kind"]] if changes else self._share_of_ones(cast)) * CERTAIN)
@@ -111,9 +110,7 @@ class Densities:
         return occupied, threshold, kept, 0, beats
 
     def _share_of_ones(self, cast: dict) -> float:
-        """Give the nonzero share of an array that is sent whole: 1. Rows of tokens have a single 1, in their token's
-        column.
-        """
+        """Give the nonzero share of an array that is broadcast whole: 1. Tokens have a single 1, in their column."""
         vector = cast["address"] // self._config.vector_beats
         for tokens in self._ones:
             array = tokens.chosen.array
@@ -145,6 +142,6 @@ def count_words(elements: int, kept: int, bf16: bool) -> int:
 
     Each block has a mask. A block of halves fills its last word.
     """
-    places = np.minimum(np.arange(0, elements + STREAM_BLOCK, STREAM_BLOCK), elements)
-    of_block = np.diff(places * kept // elements)
+    bounds = np.minimum(np.arange(0, elements + STREAM_BLOCK, STREAM_BLOCK), elements)
+    of_block = np.diff(bounds * kept // elements)
     return len(of_block) + int(((of_block + 1) // 2 if bf16 else of_block).sum())

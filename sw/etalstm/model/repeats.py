@@ -1,17 +1,15 @@
 """A program's cycles, where what repeats is gone through once.
 
-At every boundary of the program the machine is in some state. What it does until the next boundary depends on nothing
-but that state and the part of the program in between. So the effect of a part in a state is remembered, and where the
-same part comes in the same state again, it is applied: cycles and counters are added, and the state behind it is the
-one that was found before. This is exact: whatever is left out would have taken these cycles (memoized simulation, as in
-Schnarr and Larus, "Fast Out-Of-Order Processor Simulation Using Memoization", ASPLOS 1998).
+A program is cut into sections at boundaries: the beginnings and ends of loops' bodies, and the LOADs behind something
+else, where the unrolled sections of a program repeat. What the machine does in a section depends only on its state at
+the boundary and on the section. So the effect of a section in a state is remembered. Where the same section comes in
+the same state again, the effect is applied: cycles and counters are added, and the state behind is the one found
+before. This is exact: whatever is left out would have taken these cycles (memoized simulation, as in Schnarr and Larus,
+"Fast Out-Of-Order Processor Simulation Using Memoization", ASPLOS 1998).
 
-It holds for turns of loops as for parts that are written out several times. How far the program was fetched ahead is no
-part of the state as long as the sequencer does not run out of instructions: it has no influence then. Only the beats of
-the program that are fetched in vain, where a loop goes back, are counted as they came when the part was gone through.
-
-Boundaries are the beginnings and ends of loops' bodies, and the LOADs behind something else: there the unrolled parts
-of a program repeat.
+How far the program was fetched ahead belongs to the state only if the sequencer runs out of instructions: else it has
+no influence. Only the beats that are fetched in vain, where a loop goes back, are counted as they came when the section
+was gone through.
 """
 
 from typing import NamedTuple
@@ -26,21 +24,21 @@ from etalstm.model.machine.table import Tables
 from etalstm.model.run import AT_BOUNDARY, STUCK, run
 from etalstm_hw.contract import Counter, Opcode
 
-_LEAST = 16  # instructions of a part that ends without a loop
+_LEAST = 16  # instructions of a section that ends without a loop
 _FETCHED = 2 * PROGRAM_RING  # instructions that are fetched ahead, at most
 _BACK, _EXIT = -1, -2
 
 
 def boundaries_of(table: np.ndarray) -> np.ndarray:
-    """Tell before which instructions of a program a part begins, bool; the last entry is behind the program."""
+    """Tell before which instructions of a program a section begins, bool; the last entry is behind the program."""
     opcodes = table["opcode"]
     loops = np.flatnonzero(opcodes == Opcode.LOOP)
     of_loops = {*(loops + 1).tolist(), *(loops + 1 + table["length"][loops]).tolist()}
     loads = (np.flatnonzero((opcodes[1:] == Opcode.LOAD) & (opcodes[:-1] != Opcode.LOAD)) + 1).tolist()
     found, since = np.zeros(len(table) + 1, np.bool_), 0
-    for place in sorted(of_loops.union(loads)):
-        if place in of_loops or place - since >= _LEAST:
-            found[place], since = True, place
+    for boundary in sorted(of_loops.union(loads)):
+        if boundary in of_loops or boundary - since >= _LEAST:
+            found[boundary], since = True, boundary
     return found
 
 
@@ -49,33 +47,33 @@ class Trace:
 
     Members
     -------
-    index : int    the next instruction
+    number : int   of the next instruction
     loops : list of [first instruction, end, turns to go], the innermost last
     """
 
     def __init__(self, table: np.ndarray, boundaries: np.ndarray):
-        self.index = 0
+        self.number = 0
         self.loops: list[list[int]] = []
         self._table, self._texts = table, table["text"].tolist()
-        places = np.flatnonzero(boundaries).tolist()
-        firsts = [0, *places]
-        self._ends = dict(zip(firsts, [*places, len(table)], strict=True))
-        self._ends[0] = next((place for place in places if place), len(table))
-        self._parts: dict[int, tuple] = {}
+        starts = np.flatnonzero(boundaries).tolist()
+        firsts = [0, *starts]
+        self._ends = dict(zip(firsts, [*starts, len(table)], strict=True))
+        self._ends[0] = next((n for n in starts if n), len(table))
+        self._sections: dict[int, tuple] = {}
 
     @property
-    def part(self) -> tuple:
-        """What is executed next: equal parts have equal instructions, and as many behind them as may be fetched."""
+    def section(self) -> tuple:
+        """What is executed next: equal sections have equal instructions, and as many behind them as may be fetched."""
         if self._ends_turn():
             first, end, turns = self.loops[-1]
             return (_BACK, end - first, self._behind(end)) if turns > 1 else (_EXIT, self._behind(end))
-        if self.index not in self._parts:
-            end = self._ends[self.index]
-            self._parts[self.index] = (*self._texts[self.index : end], self._behind(end))
-        return self._parts[self.index]
+        if self.number not in self._sections:
+            end = self._ends[self.number]
+            self._sections[self.number] = (*self._texts[self.number : end], self._behind(end))
+        return self._sections[self.number]
 
-    def _behind(self, index: int) -> int:
-        return min(len(self._texts) - index, _FETCHED)
+    def _behind(self, number: int) -> int:
+        return min(len(self._texts) - number, _FETCHED)
 
     def advance(self) -> None:
         """Go to the next boundary."""
@@ -83,21 +81,21 @@ class Trace:
             loop = self.loops[-1]
             loop[2] -= 1
             if loop[2]:
-                self.index = loop[0]
+                self.number = loop[0]
             else:
                 self.loops.pop()
             return
-        self.index = self._ends[self.index]
-        last = self._table[self.index - 1]
+        self.number = self._ends[self.number]
+        last = self._table[self.number - 1]
         if last["opcode"] == Opcode.LOOP:
-            self.loops.append([self.index, self.index + int(last["length"]), int(last["turns"])])
+            self.loops.append([self.number, self.number + int(last["length"]), int(last["turns"])])
 
     def _ends_turn(self) -> bool:
-        return bool(self.loops) and self.index == self.loops[-1][1]
+        return bool(self.loops) and self.number == self.loops[-1][1]
 
 
 class _Effect(NamedTuple):
-    """What a part of a program did: the state behind it, and what was counted."""
+    """What a section of a program did: the state behind it, and what was counted."""
 
     state: State
     cycles: int
@@ -148,13 +146,13 @@ class Repeats:
         return status != STUCK
 
     def _known(self, state: State) -> _Effect | None:
-        """Give what the next part does in a state, if it was gone through."""
-        part = self._trace.part
-        return self._effects.get((state.supplied, part)) or self._effects.get((state.exact, part))
+        """Give what the next section does in a state, if it was gone through."""
+        section = self._trace.section
+        return self._effects.get((state.supplied, section)) or self._effects.get((state.exact, section))
 
     def _walk(self, state: State) -> tuple[int, State]:
-        """Go through the next part of the program; give how it ended, and the state behind it."""
-        machine, part = self._machine, self._trace.part
+        """Go through the next section of the program; give how it ended, and the state behind it."""
+        machine, section = self._machine, self._trace.section
         begun, counted = int(machine.sequencer["cycle"][0]), self._count_taken()
         status = run(machine, self._tables, self._sizes)
         cycles = int(machine.sequencer["cycle"][0]) - begun
@@ -166,7 +164,7 @@ class Repeats:
             self._trace.advance()
             behind = self._save()
             starved = machine.sequencer["starved"][0]
-            self._effects[state.exact if starved else state.supplied, part] = _Effect(behind, cycles, counted)
+            self._effects[state.exact if starved else state.supplied, section] = _Effect(behind, cycles, counted)
             state = behind
         return status, state
 
@@ -180,16 +178,16 @@ class Repeats:
         """Give the fingerprint of the machine's state; a machine that was not in it before is saved."""
         state = self._fingerprints.take(self._tables.table)
         if state.exact not in self._saved:
-            self._saved[state.exact] = _Saved(self._machine.words.copy(), self._trace.index)
+            self._saved[state.exact] = _Saved(self._machine.words.copy(), self._trace.number)
         return state
 
     def _restore(self, state: State) -> None:
-        """Put the machine into a state, at the place where the program stands."""
+        """Put the machine into a state, at the instruction that comes next."""
         saved, machine = self._saved[state.exact], self._machine
         machine.words[:] = saved.words
         engine, loops = machine.sequencer[0], self._trace.loops
-        engine["index"] += self._trace.index - saved.instruction
-        engine["following"] += self._trace.index - saved.instruction
+        engine["number"] += self._trace.number - saved.instruction
+        engine["following"] += self._trace.number - saved.instruction
         engine["depth"] = len(loops)
         for level, loop in enumerate(loops):
             machine.stack[level] = tuple(loop)

@@ -1,45 +1,33 @@
 """What waits in the machine's rings, in order, for :mod:`etalstm.model.fingerprint`.
 
 Entries are collected from the oldest that matters to the newest. Cycles count from now on. An instruction is told by
-its text, its place within a burst, and how many completions of each engine it still waits for.
+its text, its address within a burst, and how many completions of each engine it still waits for.
 """
 
+from etalstm.model.machine import state
 from etalstm.model.machine.compute import WRITES
 from etalstm.model.machine.fetcher import ITEM_BLOCKS
 from etalstm.model.machine.latencies import MEMORY_BURSTS
-from etalstm.model.machine.state import (
-    BURST_BEATS,
-    CAST,
-    DONE_RING,
-    FETCH,
-    LOAD,
-    MAC,
-    NEVER,
-    RING,
-    STORE,
-    VECTOR,
-    compiled,
-    entry_point,
-)
+from etalstm.model.machine.state import BURST_BEATS, DONE_RING, NEVER, RING, compiled, entry_point
 
 ELSEWHERE = {
-    "queues": "head tail known_head known_tail current index pushed popped",
+    "queues": "head tail known_head known_tail current numbers pushed popped",
     "done": "count times",
     "sequencer": (
-        "length following held_index checked_index depth out_slot streams blocks row_lanes arrived starved "
+        "length following taken_number checked_number depth out_slot streams blocks row_lanes arrived starved "
         "cycle dispatched"
     ),
     "readers": "head ended tail starts lengths lasts",
     "ports": "count ends",
     "read_port": "count ends",
     "write_port": "granted accepted landed owners accepts answers",
-    "asked": ("head tail wait_head wait_tail index_head index_tail items parts pushed waiting waiting_since indices"),
+    "asked": ("head tail wait_head wait_tail index_head index_tail items kinds pushed waiting waiting_since indices"),
     "fetcher": "cast current",
     "scalars": "head tail known_head known_tail inner marks pushed popped",
     "vector": "writes",
     "load": "current",
     "store": "reading scatter beats_head beats_tail stream_head stream_tail items pushed lasts streams",
-    "compressor": "place mask_place read",
+    "compressor": "position mask_position read",
     "log": "stream transfer total_head total_tail totals total_at",
     "rows": "offered",
     "writer": "head tail landed answered lengths begins finals kinds answers",
@@ -103,10 +91,10 @@ def _put_instruction(out, slot, m):
     _put(out, one.more)
     _put(out, one.stream_start % BURST_BEATS)
     for channel in range(len(m.done)):
-        _put_wait(out, one.wait_load, m.done[channel], LOAD)
-        _put_wait(out, one.wait_mac, m.done[channel], MAC)
-        _put_wait(out, one.wait_vector, m.done[channel], VECTOR)
-        _put_wait(out, one.wait_store, m.done[channel], STORE)
+        _put_wait(out, one.wait_load, m.done[channel], state.LOAD)
+        _put_wait(out, one.wait_mac, m.done[channel], state.MAC)
+        _put_wait(out, one.wait_vector, m.done[channel], state.VECTOR)
+        _put_wait(out, one.wait_store, m.done[channel], state.STORE)
 
 
 @compiled
@@ -145,13 +133,13 @@ def _put_link(out, fifo, cycle):
 
 @compiled
 def _queues(out, cycle, channel, m):
-    for engine in range(CAST + 1):
+    for engine in range(state.CAST + 1):
         queue, done = m.queues[channel, engine], m.done[channel, engine]
-        if engine == CAST:  # in the middle itself
+        if engine == state.CAST:  # in the middle itself
             _put_times(out, queue.pushed, queue.head, queue.tail, RING, cycle)
         else:
             _put_link(out, queue, cycle)
-        _put_instructions(out, queue.index, queue.head, queue.tail, m)
+        _put_instructions(out, queue.numbers, queue.head, queue.tail, m)
         _put(out, queue.current >= 0)
         if queue.current >= 0:
             _put_instruction(out, queue.current, m)
@@ -165,13 +153,13 @@ def _queues(out, cycle, channel, m):
 @compiled
 def _sequencer(out, m, table):
     engine = m.sequencer[0]
-    for number in range(CAST):
+    for number in range(state.CAST):
         for channel in range(len(m.done)):
             _put(out, engine.dispatched[number] - m.done[channel, number].count)
-    if engine.held:
-        _put(out, table[engine.held_index].text)
+    if engine.taken:
+        _put(out, table[engine.taken_number].text)
     if engine.checked:
-        _put(out, table[engine.checked_index].text)
+        _put(out, table[engine.checked_number].text)
     if engine.out:
         _put_instruction(out, engine.out_slot, m)
 
@@ -196,7 +184,7 @@ def _requests(out, cycle, m):
     fetcher = m.fetcher[0]
     for number in range(len(m.asked)):
         asked = m.asked[number]
-        _put_values(out, asked.parts, asked.head, asked.tail)
+        _put_values(out, asked.kinds, asked.head, asked.tail)
         _put_times(out, asked.pushed, asked.head, asked.tail, RING, cycle)
         _put_times(out, asked.waiting_since, asked.wait_head, asked.wait_tail, RING, cycle)
         _put_times(out, asked.indices, asked.index_head, asked.index_tail, RING, cycle)
@@ -228,8 +216,8 @@ def _store(out, cycle, channel, m):
     _put_values(out, log.totals, log.total_head, log.total_tail)
     _put_times(out, log.total_at, log.total_head, log.total_tail, RING, cycle)
     given = codec.read * codec.words
-    _put(out, codec.place - given)
-    _put(out, codec.mask_place - given if codec.open else 0)
+    _put(out, codec.position - given)
+    _put(out, codec.mask_position - given if codec.open else 0)
 
 
 @compiled
@@ -263,9 +251,9 @@ def collect_rings(cycle, m, table, out):
     """
     out[0] = 0
     _sequencer(out, m, table)
-    for number in range(FETCH + 1, len(m.readers)):
+    for number in range(state.FETCH + 1, len(m.readers)):
         _reads(out, cycle, m.readers[number])
-    for number in range(FETCH + 1, len(m.ports)):
+    for number in range(state.FETCH + 1, len(m.ports)):
         _port(out, cycle, m.ports[number])
     _port(out, cycle, m.read_port[0])
     _requests(out, cycle, m)
@@ -275,7 +263,7 @@ def collect_rings(cycle, m, table, out):
         _store(out, cycle, channel, m)
         _writes(out, cycle, channel, m)
     length = out[0] + 1
-    _put(out, m.sequencer[0].following - m.sequencer[0].index)
-    _reads(out, cycle, m.readers[FETCH])
-    _port(out, cycle, m.ports[FETCH])
+    _put(out, m.sequencer[0].following - m.sequencer[0].number)
+    _reads(out, cycle, m.readers[state.FETCH])
+    _port(out, cycle, m.ports[state.FETCH])
     return length, out[0] + 1

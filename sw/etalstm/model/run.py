@@ -1,40 +1,19 @@
 """Running the machine: parts that act cycle by cycle, and cycles left out in which none does.
 
 Long stretches of MACs are left out in closed form. While nothing but the broadcaster and the MAC engines act, the FIFO
-of scalars is full, and no sum is needed again soon, each scalar takes a cycle for each of its tiles. Whole groups of
+of scalars is full, and no sum is needed again soon, each scalar takes a cycle for each of its tiles. Whole patches of
 scalars are left out then, and time goes on by what they take: all else stays as it is, later.
 """
 
 from pathlib import Path
 
 from etalstm.host.cached_build import drop_older_code
-from etalstm.model.machine import axi, compute, emitter, fetcher, load, queues, sequencer, store
+from etalstm.model.machine import axi, compute, emitter, fetcher, load, queues, sequencer, state, store
 from etalstm.model.machine.compute import idle_kind, kind
 from etalstm.model.machine.latencies import DRAIN, MAC_SUM, QUIET
 from etalstm.model.machine.masks import count_bits
 from etalstm.model.machine.queues import offered
-from etalstm.model.machine.state import (
-    CAST,
-    EMITTER,
-    FETCHER,
-    LOAD,
-    LOADS,
-    MAC,
-    MACS,
-    NEVER,
-    PARTS,
-    PORT_READS,
-    PORT_WRITES,
-    QUEUES,
-    RING,
-    SEQUENCER,
-    STORE,
-    STORES,
-    VECTOR,
-    VECTORS,
-    compiled,
-    entry_point,
-)
+from etalstm.model.machine.state import CAST, LOAD, MAC, NEVER, RING, STORE, VECTOR, compiled, entry_point
 from etalstm_hw import contract
 from etalstm_hw.contract import Counter, Cycle, distance
 from etalstm_hw.contract.distance import ROUND_TRIP, STAGES
@@ -48,8 +27,8 @@ def others(wakes):
     """Give the next cycle in which a part other than the broadcaster's emitter and the MAC engine acts."""
     soonest = NEVER
     for channel in range(len(wakes)):
-        for part in range(PARTS):
-            if part != MACS and part != EMITTER:
+        for part in range(state.PARTS):
+            if part != state.MACS and part != state.EMITTER:
                 soonest = min(soonest, wakes[channel, part])
     return soonest
 
@@ -57,8 +36,8 @@ def others(wakes):
 @compiled
 def _is_steady(engine, bank, scalars, tiles, sizes):
     """Tell whether scalars pass as fast as the MAC engine takes them."""
-    number = engine.held_bank
-    if not (engine.held and engine.walking and engine.asked) or engine.held_void or engine.asked_void:
+    number = engine.rest_bank
+    if not (engine.rest and engine.walking and engine.asked) or engine.rest_null or engine.asked_null:
         return False
     if engine.asked_bank != number or engine.walk_bank != number or engine.sweeping or engine.fresh[number]:
         return False
@@ -74,19 +53,19 @@ def _is_steady(engine, bank, scalars, tiles, sizes):
 
 @compiled
 def skip_scalars(room, engine, banks, masks, scalars, tiles, sizes):
-    """Leave out groups of the block at hand whose scalars fit into `room` cycles; give how many scalars they have."""
-    bank = banks[engine.held_bank]
+    """Leave out patches of the block at hand whose scalars fit into `room` cycles; give how many scalars they have."""
+    bank = banks[engine.rest_bank]
     most = min(room // tiles, engine.remaining) - _MARGIN
     if most < _LEAST or not _is_steady(engine, bank, scalars, tiles, sizes):
         return 0
-    skipped, group, ahead = 0, engine.asked_group, engine.walk_group - engine.asked_group
-    while group + ahead < bank.groups - 1:
-        count = count_bits(masks[engine.held_bank, group])
+    skipped, patch, ahead = 0, engine.asked_patch, engine.walk_patch - engine.asked_patch
+    while patch + ahead < bank.patches - 1:
+        count = count_bits(masks[engine.rest_bank, patch])
         if skipped + count > most:
             break
         skipped += count
-        group += 1
-    engine.asked_group, engine.walk_group = group, group + ahead
+        patch += 1
+    engine.asked_patch, engine.walk_patch = patch, patch + ahead
     engine.remaining -= skipped
     return skipped
 
@@ -95,19 +74,19 @@ def skip_scalars(room, engine, banks, masks, scalars, tiles, sizes):
 def shift(cycle, cycles, scalars, sums, wakes):
     """Have what the emitter and the MAC engines do, and have done just before `cycle`, happen so many cycles later."""
     for channel in range(len(wakes)):
-        for place in range(RING):
-            scalars[channel].pushed[place] += cycles
-            scalars[channel].popped[place] += cycles
+        for entry in range(RING):
+            scalars[channel].pushed[entry] += cycles
+            scalars[channel].popped[entry] += cycles
         for address in range(sums.shape[1]):
             if sums[channel, address] >= cycle - 2 * MAC_SUM:
                 sums[channel, address] += cycles
-        for part in (EMITTER, MACS):
+        for part in (state.EMITTER, state.MACS):
             if wakes[channel, part] < NEVER:
                 wakes[channel, part] += cycles
 
 
 AT_BOUNDARY, ENDED, STUCK = range(3)
-"""Why :func:`run` came back: a part of the program begins, its end was reached, nothing happens any more."""
+"""Why :func:`run` came back: a section of the program begins, its end was reached, nothing happens any more."""
 
 _CYCLES, _KINDS, _PHASE = int(Counter.CYCLES), int(Counter.CYCLE_KINDS), int(Counter.MAC_PHASE)
 _MAC = int(Cycle.MAC)
@@ -143,20 +122,20 @@ def _turn(cycle, wakes, part):
 def step(cycle, m, p, sizes):
     """Ask every part that has something to do."""
     wakes, table = m.wakes, m.instances
-    if _turn(cycle, wakes, SEQUENCER):
+    if _turn(cycle, wakes, state.SEQUENCER):
         sequencer.step_sequencer(cycle, m, p, sizes)
-    if _turn(cycle, wakes, FETCHER):
+    if _turn(cycle, wakes, state.FETCHER):
         fetcher.step_fetcher(
             cycle, m.fetcher[0], m.queues[0, CAST], m.asked[0], m.readers[1], m.ports[1], m.decompressors[0], table,
             p.blocks, m.banks, m.masks, m.values, p, m.random, sizes, m.counted, wakes[0],
         )  # fmt: skip
-    if _turn(cycle, wakes, EMITTER):
+    if _turn(cycle, wakes, state.EMITTER):
         emitter.step_emitter(
             cycle, m.emitter[0], m.banks, m.masks, m.values, m.scalars, m.begun, m.fetcher[0], sizes, wakes
         )
-    if _turn(cycle, wakes, PORT_READS):
+    if _turn(cycle, wakes, state.PORT_READS):
         axi.step_read_port(cycle, m.read_port[0], m.readers[2:], sizes.outstanding, sizes.latency, wakes)
-    if _turn(cycle, wakes, PORT_WRITES):
+    if _turn(cycle, wakes, state.PORT_WRITES):
         axi.step_write_port(cycle, m.write_port[0], m.writer, m.done, wakes, sizes.latency)
     for channel in range(sizes.managers):
         _step_channel(cycle, channel, m, table, sizes)
@@ -166,24 +145,24 @@ def step(cycle, m, p, sizes):
 def _step_channel(cycle, channel, m, table, sizes):
     """Ask those parts of a channel that have something to do."""
     wakes, queues_of, vector, done = m.wakes[channel], m.queues[channel], m.vector[channel], m.done[channel]
-    if wakes[VECTORS] <= cycle:
+    if wakes[state.VECTORS] <= cycle:
         compute.step_vector(cycle, vector, queues_of[VECTOR], table, sizes, done, m.counted, wakes)
-    if wakes[STORES] <= cycle:
+    if wakes[state.STORES] <= cycle:
         store.step_store(
             cycle, m.store[channel], queues_of[STORE], m.transposer[channel], m.log[channel], m.compressor[channel],
             m.writer[channel], table, vector, sizes, m.counted, wakes,
         )  # fmt: skip
-    if wakes[LOADS] <= cycle:
+    if wakes[state.LOADS] <= cycle:
         load.step_load(
             cycle, m.load[channel], queues_of[LOAD], m.asked[1 + channel], m.readers[2 + channel],
             m.decompressors[1 + channel], table, vector, sizes, done, m.counted, wakes,
         )  # fmt: skip
-    if wakes[MACS] <= cycle:
+    if wakes[state.MACS] <= cycle:
         compute.step_mac(
             cycle, m.mac[channel], queues_of[MAC], m.scalars[channel], table, vector, m.store[channel],
             m.sums[channel], sizes, done, wakes,
         )  # fmt: skip
-    if wakes[QUEUES] <= cycle:
+    if wakes[state.QUEUES] <= cycle:
         queues.step_queues(cycle, m.queues, channel, table, m.done, m.wakes)
 
 
@@ -192,7 +171,7 @@ def _pass_tiles(cycle, until, m, sizes):
     """Issue tiles of the scalars at hand in every channel while nothing else acts; give how many."""
     tiles = until - cycle - 1
     for channel in range(sizes.managers):
-        if m.wakes[channel, MACS] != cycle + 1:
+        if m.wakes[channel, state.MACS] != cycle + 1:
             return 0
         queue = m.queues[channel, MAC]
         coming = compute.coming_tiles(cycle, until, m.mac[channel], queue, m.instances, m.sums[channel], sizes)
@@ -253,9 +232,9 @@ def run(m, p, sizes):
     while True:
         step(cycle, m, p, sizes)
         rest = others(m.wakes)
-        soonest = min(rest, _soonest(m.wakes, EMITTER))
+        soonest = min(rest, _soonest(m.wakes, state.EMITTER))
         tiles = _pass_tiles(cycle, soonest, m, sizes)
-        following = max(min(soonest, max(_soonest(m.wakes, MACS), cycle + 1 + tiles)), cycle + 1)
+        following = max(min(soonest, max(_soonest(m.wakes, state.MACS), cycle + 1 + tiles)), cycle + 1)
         if following == NEVER:
             if m.sequencer[0].halted_at < NEVER:
                 _count(cycle, _end(m), m, sizes)

@@ -83,8 +83,8 @@ def follow_program(
     machine, program, sizes = machine_with(config, words, operands, architecture, groups)
     present = np.zeros(machine.queues.shape, SLICE)
     present["start"] = -1
-    found, cycle, parts = np.zeros(_BUFFER + present.size, SLICE), 0, []
+    found, cycle, chunks = np.zeros(_BUFFER + present.size, SLICE), 0, []
     while cycle < cycles:
         cycle, count = _follow(cycle, cycles, machine, program, sizes, present, found)
-        parts.append(found[:count].copy())
-    return np.concatenate(parts) if parts else found[:0]
+        chunks.append(found[:count].copy())
+    return np.concatenate(chunks) if chunks else found[:0]

@@ -1,7 +1,7 @@
 """What is computed, whatever computes it.
 
-``cells`` declares the equations of each cell; ``shape`` says which layers a network has. ``storage`` is what cells keep
-for the backward pass, ``slices`` the order in which gradients are added, ``update_rule`` what follows from them.
+``cells`` declares the equations of each cell; ``shape`` says which layers a network has. ``storage`` says which
+intermediates cells store, ``slices`` in which order gradients are added, ``update_rule`` how the weights change.
 ``execution`` has all that a run chooses, with ``delta_inputs``, ``shared_tokens`` and ``architecture``. A new cell is a
 file beside ``cells/lstm.py``; a new storage policy an entry of ``storage.POLICIES``.
 """

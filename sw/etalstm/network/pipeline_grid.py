@@ -38,14 +38,14 @@ class Grid:
         """Micro-batches of all pipelines: those of the first pipeline come first."""
         return self.pipelines * self.micro_batches
 
-    def place(self, rank: int) -> "Place":
-        """Give the place of a rank."""
-        return Place(self, rank)
+    def role(self, rank: int) -> "Role":
+        """Give what a rank does."""
+        return Role(self, rank)
 
 
 @dataclass(frozen=True)
-class Place:
-    """What a rank does."""
+class Role:
+    """A rank's pipeline, stage, layers and micro-batches, and the order of its passes."""
 
     grid: Grid
     rank: int

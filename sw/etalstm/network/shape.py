@@ -37,6 +37,12 @@ def check_size(name: str, value: object) -> int:
     return int(value)
 
 
+def check_sizes(**sizes: object) -> None:
+    """Check values by their names; raises as :func:`check_size`."""
+    for name, value in sizes.items():
+        check_size(name, value)
+
+
 def check_unmasked(name: str, values: object) -> None:
     """Raise ``ValueError`` for an array of :mod:`numpy.ma`: nothing here would look at its mask."""
     if isinstance(values, np.ma.MaskedArray):

@@ -38,7 +38,7 @@ class SharedTokens:
         real = x[active]
         different = np.flatnonzero((real[first][inverse] != real).any(axis=1))
         if different.size:
-            step, sequence = (int(place[different[0]]) for place in np.nonzero(active))
+            step, sequence = (int(axis[different[0]]) for axis in np.nonzero(active))
             token = distinct[inverse[different[0]]]
             raise ValueError(f"equal tokens must have equal x: that of token {token} differs at [{step}, {sequence}]")
         numbers = np.full(active.shape, -1)

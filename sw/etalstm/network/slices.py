@@ -122,8 +122,8 @@ class Parts:
             return np.arange(self.batch)
         ranges = slice_ranges(self.batch, self.slices)[part * self.slices_of_part : (part + 1) * self.slices_of_part]
         index = np.full((self.slices_of_part, self.places // self.slices_of_part), -1, np.int64)
-        for row, sequences in zip(index, ranges, strict=True):
-            row[: len(sequences)] = sequences
+        for of_slice, sequences in zip(index, ranges, strict=True):
+            of_slice[: len(sequences)] = sequences
         return index.ravel()
 
     def take(self, array: np.ndarray, part: int, axis: int) -> np.ndarray:

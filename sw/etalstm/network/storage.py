@@ -108,7 +108,7 @@ class Storage:
 
     @classmethod
     def of(cls, policy: str | tuple[str, ...] | None, thresholds: float | tuple[float, ...]) -> "Storage":
-        """Make a storage of what a user gives; without a policy it is what :func:`default_policy` says."""
+        """Make a storage; without a policy :func:`default_policy` chooses it from the thresholds."""
         return cls(default_policy(thresholds) if policy is None else policy, thresholds)
 
     def __post_init__(self) -> None:

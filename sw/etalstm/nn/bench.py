@@ -21,23 +21,14 @@ SHORTEST = 4  # steps of the shortest sequence of the packed batch
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is timed.
+    """What is timed."""
 
-    Members
-    -------
-    hidden, batch, steps : int
-        H, B, T of the batch whose sequences are equally long.
-    longest : int
-        Steps of the longest sequence of the packed batch; the shortest has ``SHORTEST``.
-    runs : int
-        Turns, of three passes of each that count.
-    """
-
+    # hidden, batch, steps: H, B, T of the batch whose sequences are equally long
     hidden: int
     batch: int
     steps: int
-    longest: int
-    runs: int
+    longest: int  # steps of the longest sequence of the packed batch; the shortest has ``SHORTEST``
+    runs: int  # turns, of three passes of each that count
 
     def __post_init__(self):
         for name, value in vars(self).items():
@@ -49,25 +40,19 @@ class Sizes:
 def measure(sizes: Sizes) -> dict:
     """Time forward and backward passes on golden; the works take turns, so that other programs slow all of them.
 
-    Returns
-    -------
-    dict
-        ``session_seconds``, ``bare_seconds``, ``module_seconds``, ``stock_seconds``: medians, of a session, of an
-        autograd function around it and nothing else, of the module on it, and of ``torch.nn.LSTM``.
-        ``bare_overhead``, ``module_overhead``: the time over the session's, less 1. ``of_stock``: stock's time over the
-        module's. ``packed_over_real_steps``: time of a packed batch over the share of its steps that is not padding of
-        the time of a batch of full length. All but the seconds are medians over the turns of quotients.
+    Gives a dict: ``session_seconds``, ``bare_seconds``, ``module_seconds``, ``stock_seconds``: medians, of a session,
+    of an autograd function around it and nothing else, of the module on it, and of ``torch.nn.LSTM``.
+    ``bare_overhead``, ``module_overhead``: the time over the session's, less 1. ``of_stock``: stock's time over the
+    module's. ``packed_over_real_steps``: time of a packed batch over the share of its steps that is not padding of the
+    time of a batch of full length. All but the seconds are medians over the turns of quotients.
     """
     torch.manual_seed(0)
     module = LSTM(sizes.hidden, sizes.hidden)
     session, bare, own, stock = take_turns(_same_work(module, sizes), sizes.runs)
     full, packed = take_turns(_packed_work(module, sizes), sizes.runs)
     share = _lengths(sizes).sum() / (sizes.batch * sizes.longest)
-    return {
-        "session_seconds": float(np.median(session)),
-        "bare_seconds": float(np.median(bare)),
-        "module_seconds": float(np.median(own)),
-        "stock_seconds": float(np.median(stock)),
+    seconds = {"session": session, "bare": bare, "module": own, "stock": stock}
+    return {f"{name}_seconds": float(np.median(turns)) for name, turns in seconds.items()} | {
         "bare_overhead": float(np.median(bare / session)) - 1,
         "module_overhead": float(np.median(own / session)) - 1,
         "of_stock": float(np.median(stock / own)),

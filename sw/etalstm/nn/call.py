@@ -22,24 +22,15 @@ _compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 @dataclass(frozen=True, eq=False)
 class Call(ABC):
-    """All that the result of a layer depends on, besides its weights.
+    """All that the result of a layer depends on, besides its weights."""
 
-    Members
-    -------
-    x : array, (T, B, I)            steps in the order in which the layer reads them
-    lengths : array, int64, (B,), or None    steps of each sequence; None: T for all
-    h0, c0 : arrays, (B, H)
-    execution : Execution           of this one layer; a batch of fewer sequences has as many slices as sequences
-    cell : str
-        Name of the layer's cell.
-    """
-
-    x: np.ndarray
-    lengths: np.ndarray | None
+    x: np.ndarray  # (T, B, I): steps in the order in which the layer reads them
+    lengths: np.ndarray | None  # int64, (B,): steps of each sequence; None: T for all
+    # h0, c0: (B, H)
     h0: np.ndarray
     c0: np.ndarray
-    execution: Execution
-    cell: ClassVar[str]
+    execution: Execution  # of this one layer; a batch of fewer sequences has as many slices as sequences
+    cell: ClassVar[str]  # name of the layer's cell
 
     @property
     def inputs(self) -> tuple[np.ndarray | None, ...]:
@@ -64,18 +55,11 @@ class Call(ABC):
 
 @dataclass(frozen=True, eq=False)
 class LayerCall(Call):
-    """A call of an LSTM layer.
+    """A call of an LSTM layer."""
 
-    Members
-    -------
-    w_ih : array, (4H, I)
-    w_hh : array, (4H, H)
-    bias : array, (4H,)
-    """
-
-    w_ih: np.ndarray
-    w_hh: np.ndarray
-    bias: np.ndarray
+    w_ih: np.ndarray  # (4H, I)
+    w_hh: np.ndarray  # (4H, H)
+    bias: np.ndarray  # (4H,)
     cell = LSTM.name
 
     @property
@@ -97,17 +81,13 @@ class LayerCall(Call):
 
 @dataclass(frozen=True, eq=False)
 class HLSTMCall(Call):
-    """A call of an H-LSTM layer.
+    """A call of an H-LSTM layer."""
 
-    Members
-    -------
-    w_ih, w_hh, hidden_bias : arrays, (4H, I), (4H, H), (4H,)    of the hidden layers of i, f, g, o
-    w_gates, gates_bias : arrays, (4H, H), (4H,)                 of the gates, each with its hidden layer
-    """
-
+    # w_ih, w_hh, hidden_bias: (4H, I), (4H, H), (4H,): of the hidden layers of i, f, g, o
     w_ih: np.ndarray
     w_hh: np.ndarray
     hidden_bias: np.ndarray
+    # w_gates, gates_bias: (4H, H), (4H,): of the gates, each with its hidden layer
     w_gates: np.ndarray
     gates_bias: np.ndarray
     cell = HLSTM.name
@@ -135,23 +115,16 @@ class HLSTMCall(Call):
 
 @dataclass(frozen=True, eq=False)
 class LayerStep:
-    """One step of SGD of a layer, as the host took it.
+    """One step of SGD of a layer, as the host took it."""
 
-    Members
-    -------
-    weights, gradients, moved : 3 arrays each
-        w_ih (4H, I), w_hh (4H, H), bias (4H,): before the step, their gradients, and after it.
-    velocities, speeds : 3 arrays each
-        Of the momentum, before and after.
-    learning_rate, momentum, weight_decay : float
-        See :class:`etalstm.network.update_rule.UpdateRule`.
-    """
-
+    # weights, gradients, moved: w_ih (4H, I), w_hh (4H, H), bias (4H,): before the step, their gradients, and after it
     weights: tuple[np.ndarray, ...]
     gradients: tuple[np.ndarray, ...]
     moved: tuple[np.ndarray, ...]
+    # velocities, speeds: of the momentum, before and after
     velocities: tuple[np.ndarray, ...]
     speeds: tuple[np.ndarray, ...]
+    # learning_rate, momentum, weight_decay: see :class:`etalstm.network.update_rule.UpdateRule`
     learning_rate: float
     momentum: float
     weight_decay: float
@@ -164,8 +137,7 @@ class Packing:
 
     Parameters
     ----------
-    batch_sizes : array, int64, (T,)
-        Sequences of each step, of a ``PackedSequence``: the longest sequence first.
+    batch_sizes : array, int64, (T,)    sequences of each step, of a ``PackedSequence``: the longest sequence first
 
     Members
     -------

@@ -21,17 +21,10 @@ FLOAT64 = "float64"
 
 
 class Engine(ABC):
-    """What computes a layer; an operator finds it by its key.
-
-    Members
-    -------
-    key : str
-    dtype : numpy.dtype
-        Of all tensors.
-    """
+    """What computes a layer; an operator finds it by its key."""
 
     key: str
-    dtype: np.dtype
+    dtype: np.dtype  # of all tensors
 
     @abstractmethod
     def forward(self, call: Call) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -45,11 +38,9 @@ class Engine(ABC):
 
         Parameters
         ----------
-        make_call : callable
-            Gives what :meth:`forward` took. It is called only if the pass is not found by a claim.
+        make_call : callable    Gives what :meth:`forward` took. It is called only if the pass is not found by a claim.
         dy, dh, dc : arrays, (T, B, H), (B, H), (B, H)
-        delta_threshold : float
-            See :meth:`etalstm.device.Session.backward`.
+        delta_threshold : float    see :meth:`etalstm.device.Session.backward`
         """
 
     def use(self, claim: Claim | None) -> None:  # noqa: B027  an engine that keeps no pass has nothing to do
@@ -69,12 +60,8 @@ class Engine(ABC):
 class DeviceEngine(Engine):
     """A device of this package; calls from several threads take turns.
 
-    Parameters
-    ----------
-    key : str
-        One of the names that :func:`etalstm.device.open_device` knows, or the key of `device`.
-    device : Device, optional
-        Default: the device is opened by its name when it is first used, and again after it has failed.
+    `key`: one of the names that :func:`etalstm.device.open_device` knows, or the key of `device`. `device`: default:
+    the device is opened by its name when it is first used, and again after it has failed.
     """
 
     dtype = np.dtype(np.float32)
@@ -146,7 +133,7 @@ class DeviceEngine(Engine):
                 raise self._failed(work, error) from error
 
     def _failed(self, work: str, error: EtaLstmError) -> DeviceError:
-        """Forget what the device held, so that the next call begins anew, and name the device."""
+        """Forget what the device stores, so that the next call begins anew, and name the device."""
         self._pool = None
         if self._opened_here and self.device is not None:
             self.device.close()
@@ -167,10 +154,7 @@ class Float64Engine(Engine):
     key, dtype = FLOAT64, np.dtype(np.float64)
 
     def forward(self, call):
-        """Give y, h and c.
-
-        Raises ``ValueError`` if the layer is no LSTM.
-        """
+        """Give y, h and c. Raises ``ValueError`` if the layer is no LSTM."""
         if call.cell != LSTM.name:
             raise ValueError(f"engine {FLOAT64} computes cell {LSTM.name} only, got cell {call.cell}")
         done = self._pass(call)

@@ -31,21 +31,13 @@ ABOUT_LAYOUTS = (
 
 @dataclass(frozen=True)
 class Explanation:
-    """What was done in one forward and backward pass of a model. As text, it is a table.
+    """What was done in one forward and backward pass of a model. As text, it is a table."""
 
-    Members
-    -------
-    layers : list of (str, PassNote)
-        Each layer and direction that ran on a device, in the order of the forward pass, with the module's name; empty
-        for one that was called without a module.
-    maps : list of MapsNote
-        Each function whose maps could be computed again, in the order of the calls.
-    layouts : list of LayoutNote
-        Consecutive steps of each layer of :mod:`etalstm.research.reduced`, in the order of the forward pass.
-    """
-
+    # each layer and direction that ran on a device, in the order of the forward pass, with the
+    # module's name; empty for one that was called without a module
     layers: list[tuple[str, PassNote]]
-    maps: list[MapsNote]
+    maps: list[MapsNote]  # each function whose maps could be computed again, in the order of the calls
+    # consecutive steps of each layer of :mod:`etalstm.research.reduced`, in the order of the forward pass
     layouts: list[LayoutNote]
 
     def __str__(self) -> str:
@@ -63,7 +55,9 @@ class Explanation:
 def explain(module: nn.Module, *inputs: Tensor | tuple[int, ...], **named) -> Explanation:
     """Run a model forward and backward once, and tell what was done.
 
-    Parameters, their gradients, buffers and PyTorch's generators are afterwards as they were.
+    Parameters, their gradients, buffers and PyTorch's generators are afterwards as they were. Raises ``TypeError`` if
+    `module` is no module; ``ValueError`` if nothing that the model gives depends on its parameters or inputs by a
+    gradient; :class:`DeviceError` if a device fails.
 
     Parameters
     ----------
@@ -72,15 +66,6 @@ def explain(module: nn.Module, *inputs: Tensor | tuple[int, ...], **named) -> Ex
         model's first parameter.
     named
         Further arguments of the model, as they are.
-
-    Raises
-    ------
-    TypeError
-        If `module` is no module.
-    ValueError
-        If nothing that the model gives depends on its parameters or inputs by a gradient.
-    DeviceError
-        If a device fails.
     """
     if not isinstance(module, nn.Module):
         raise TypeError(f"module must be a torch.nn.Module, got {type(module).__name__}")

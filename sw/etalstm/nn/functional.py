@@ -26,11 +26,8 @@ STOCK = torch._VF.lstm
 class InPlaceOfStock(TorchFunctionMode):
     """While active, other functions run where ``torch._VF.lstm`` is called. The checks of ``torch.nn.LSTM`` still run.
 
-    Parameters
-    ----------
-    padded, packed : callable
-        For sequences of one length, and for the data of a ``PackedSequence``. They take the arguments of
-        ``torch._VF.lstm`` and give what it gives.
+    `padded`, `packed`: for sequences of one length, and for the data of a ``PackedSequence``. They take the arguments
+    of ``torch._VF.lstm`` and give what it gives.
     """
 
     def __init__(self, padded: Callable, packed: Callable):

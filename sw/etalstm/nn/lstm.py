@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,7 +26,9 @@ class LSTM(torch.nn.LSTM):
     """``torch.nn.LSTM`` whose forward and backward pass an engine computes.
 
     Arguments, parameters, their names and initialisation, and the state dict are those of ``torch.nn.LSTM``. So are the
-    checks of the input: its own ``forward`` runs, and only the function that it ends in is another one.
+    checks of the input: its own ``forward`` runs, and only the function that it ends in is another one. Raises
+    ``ValueError`` or ``TypeError`` as ``torch.nn.LSTM``, and if there is no such engine or storage, or a threshold is
+    negative or not finite. Dense storage keeps δ whole: it has no `delta_threshold`.
 
     Parameters
     ----------
@@ -53,12 +56,6 @@ class LSTM(torch.nn.LSTM):
         Gradients of the gates' sums that are smaller than this count as zero in the backward pass's products. The
         attribute of that name may be set between iterations, see :class:`etalstm.train.control.ShareControl`.
         With it, and with delta inputs, there are no gradients of gradients.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As ``torch.nn.LSTM``, and if there is no such engine or storage, or a threshold is negative or not finite.
-        Dense storage keeps δ whole: it has no `delta_threshold`.
     """
 
     def __init__(
@@ -68,15 +65,9 @@ class LSTM(torch.nn.LSTM):
         delta_threshold: float = 0.0, **kwargs,
     ):  # fmt: skip
         super().__init__(*args, **kwargs)
-        self._settings = Settings.of(
-            engine,
-            delta_threshold,
-            storage=storage,
-            theta=theta,
-            slices=slices,
-            input_threshold=input_threshold,
-            refresh=refresh,
-        )
+        how: dict[str, Any] = {"storage": storage, "theta": theta, "slices": slices}
+        how |= {"input_threshold": input_threshold, "refresh": refresh}
+        self._settings = Settings.of(engine, delta_threshold, **how)
         self._settings.execution.check_layers(self.num_layers)
         _MODULES.add(self)
 

@@ -17,16 +17,9 @@ class Begun:
 
 @dataclass(frozen=True)
 class LayoutNote:
-    """Steps of a layer, and the layout of their recurrent products.
+    """Steps of a layer, and the layout of their recurrent products."""
 
-    Members
-    -------
-    units, batch : int
-        H, and the sequences; the most of them where the steps have unequal numbers.
-    steps : int
-    layout : str
-    """
-
+    # units, batch: H, and the sequences; the most of them where the steps have unequal numbers
     units: int
     batch: int
     steps: int
@@ -35,32 +28,15 @@ class LayoutNote:
 
 @dataclass(frozen=True)
 class PassNote:
-    """A layer's passes in both directions, on a device.
+    """A layer's passes in both directions, on a device."""
 
-    Members
-    -------
-    begun : Begun
-        The forward pass.
-    device : str
-        Its name.
-    shape : TrainingShape
-        What the session was made for; it may have more steps.
-    steps : int
-    usage : Usage or None
-        What was kept and computed; None if the device does not count it.
-    groups : int or None
-        Groups of channels; None where there is no machine.
-    memory_bytes : int
-        Of the device that the layer takes; 0 where there is no such thing.
-    """
-
-    begun: Begun
-    device: str
-    shape: TrainingShape
+    begun: Begun  # the forward pass
+    device: str  # its name
+    shape: TrainingShape  # what the session was made for; it may have more steps
     steps: int
-    usage: Usage | None
-    groups: int | None
-    memory_bytes: int
+    usage: Usage | None  # what was kept and computed; None if the device does not count it
+    groups: int | None  # groups of channels; None where there is no machine
+    memory_bytes: int  # of the device that the layer takes; 0 where there is no such thing
 
 
 def note(make: Callable[[], object]) -> None:

@@ -19,7 +19,9 @@ def write_onnx(
     """Write an LSTM, with the embedding before it and the output layer behind it, as an ONNX file.
 
     Inputs of the file are ``tokens`` (T, B), int64, or without an embedding ``x`` (T, B, I), float32; and ``lengths``
-    (B,), int32. Time comes first, whatever the module's ``batch_first``. Initial states are zeros.
+    (B,), int32. Time comes first, whatever the module's ``batch_first``. Initial states are zeros. Raises
+    :class:`InterchangeError` if the module has a projection, the parts do not go together, a part is not of float32 or
+    not finite, `per_step` has no output layer, or ``onnx`` is not installed; ``OSError`` if the file cannot be written.
 
     Parameters
     ----------
@@ -33,14 +35,6 @@ def write_onnx(
         Logits of every step, (T, B, C), instead of those of each sequence's last, (B, C).
     opset : int
         17 to 20.
-
-    Raises
-    ------
-    InterchangeError
-        If the module has a projection, the parts do not go together, a part is not of float32 or not finite,
-        `per_step` has no output layer, or ``onnx`` is not installed.
-    OSError
-        If the file cannot be written.
     """
     state = LstmState.of_arrays({name: _array(name, value) for name, value in lstm.state_dict().items()})
     vectors = None if embedding is None else _array("embedding", embedding.weight)

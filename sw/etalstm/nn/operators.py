@@ -105,16 +105,11 @@ def _forward_kernel(
     x : (T, B, I), or (steps of all sequences, I) if they are packed
     h0, c0 : (1, B, H)
     w_ih, w_hh, b_ih, b_hh : (4H, I), (4H, H), (4H,), (4H,)
-    batch_sizes : int64, (T,), optional
-        Sequences of each step, of a ``PackedSequence``. Default: all have T steps.
-    reverse : bool
-        The layer reads each sequence from its last step to its first.
-    engine : str
-        Key of an engine, see :mod:`etalstm.nn.engine`.
-    execution : str
-        How the layer is computed: :attr:`etalstm.network.execution.Execution.text`.
-    delta_threshold : float
-        Of δ, in the backward pass: see :meth:`etalstm.device.Session.backward`.
+    batch_sizes : int64, (T,), optional    Sequences of each step, of a ``PackedSequence``. Default: all have T steps.
+    reverse : bool                         the layer reads each sequence from its last step to its first
+    engine : str                           key of an engine, see :mod:`etalstm.nn.engine`
+    execution : str                        how the layer is computed: :attr:`etalstm.network.execution.Execution.text`
+    delta_threshold : float                of δ, in the backward pass: see :meth:`etalstm.device.Session.backward`
 
     Returns
     -------

@@ -122,21 +122,13 @@ def _stock_step():
 
 @dataclass(frozen=True)
 class _Layer:
-    """A layer of an :class:`etalstm.nn.LSTM` in an optimizer.
-
-    Members
-    -------
-    engine : Engine
-    tensors, gradients : 4 tensors
-        w_ih, w_hh, b_ih, b_hh, and their gradients.
-    group : dict
-        The optimizer's.
-    """
+    """A layer of an :class:`etalstm.nn.LSTM` in an optimizer."""
 
     engine: Engine
+    # tensors, gradients: w_ih, w_hh, b_ih, b_hh, and their gradients
     tensors: tuple[Tensor, ...]
     gradients: tuple[Tensor, ...]
-    group: dict
+    group: dict  # the optimizer's
 
     def check(self) -> None:
         """Raise :class:`DivergedError` if a gradient is not finite."""

@@ -33,13 +33,7 @@ def _nothing() -> None:
 
 
 class LayerSession:
-    """A session of one layer, and what it holds.
-
-    Parameters
-    ----------
-    device : str
-        Its name.
-    """
+    """A session of one layer, and what it holds. `device`: its name."""
 
     def __init__(self, session: Session, device: str):
         self.session, self._device = session, device

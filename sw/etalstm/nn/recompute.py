@@ -22,18 +22,11 @@ WORTH = 4.0  # chosen: memory is what bounds the batch
 
 @dataclass(frozen=True)
 class Rule:
-    """What the rule takes from a device.
+    """What the rule takes from a device."""
 
-    Members
-    -------
-    least_bytes : int
-        Fewer bytes are kept.
-    flops_per_byte : float
-        Operations of a matrix product in the time of a byte's way to memory and back, as
-        ``eta-lstm research attention`` measures it.
-    """
-
-    least_bytes: int
+    least_bytes: int  # fewer bytes are kept
+    # operations of a matrix product in the time of a byte's way to memory and back, as ``eta-lstm research attention``
+    # measures it
     flops_per_byte: float
 
 
@@ -43,18 +36,11 @@ GPU_RULE = Rule(1 << 27, 27.0)  # fewer bytes are made faster than the host can 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a function's maps cost, for the rule that decides whether they are kept.
+    """What a function's maps cost, for the rule that decides whether they are kept."""
 
-    Members
-    -------
-    kept_bytes : int
-        What the graph would keep of the function between the passes, without its inputs and result.
-    repeated_flops : float
-        Operations of the function's forward pass, which would be done twice, in operations of a matrix product: what
-        is slower than these counts for more.
-    """
-
-    kept_bytes: int
+    kept_bytes: int  # what the graph would keep of the function between the passes, without its inputs and result
+    # operations of the function's forward pass, which would be done twice, in operations of a matrix product: what is
+    # slower than these counts for more
     repeated_flops: float
 
     def pays(self, device: torch.device) -> bool:
@@ -67,19 +53,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class MapsNote:
-    """A call of a function whose maps need not be kept.
+    """A call of a function whose maps need not be kept."""
 
-    Members
-    -------
-    function : str
-        Its name.
-    again : bool
-        The maps are computed again in the backward pass, and not kept.
-    cost : Cost or None
-    """
-
-    function: str
-    again: bool
+    function: str  # its name
+    again: bool  # the maps are computed again in the backward pass, and not kept
     cost: Cost | None
 
 
@@ -107,7 +84,10 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
 
     Results have the bits that keeping the maps would give. So have gradients, but for an input that the function uses
     more than once and that others use too: PyTorch adds the parts of its gradient in another order. A function that
-    draws random numbers draws the same ones the second time.
+    draws random numbers draws the same ones the second time. Raises ``ValueError`` if there is no such mode;
+    ``TypeError`` if an input is no tensor; ``RuntimeError`` in the backward pass, if the function read a tensor that
+    needs a gradient and was no argument; ``NotImplementedError`` in the backward pass, if it is to be differentiated
+    itself.
 
     Parameters
     ----------
@@ -117,17 +97,6 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
     mode : str
         ``on``: always again. ``off``: the maps are kept. ``auto``: again where ``cost.pays`` on the device of the first
         input; without a cost, kept.
-
-    Raises
-    ------
-    ValueError
-        If there is no such mode.
-    TypeError
-        If an input is no tensor.
-    RuntimeError
-        In the backward pass, if the function read a tensor that needs a gradient and was no argument.
-    NotImplementedError
-        In the backward pass, if it is to be differentiated itself.
     """
     for number, given in enumerate(inputs, 1):
         if not isinstance(given, Tensor):

@@ -85,8 +85,8 @@ class Plan:
         """All programs by name. They are made when they are first asked for.
 
         A pass for each segment, and ``update``. Where the batch has parts, also: ``keep 0`` puts the gradients aside,
-        ``add 0`` adds those that were put aside to the present ones, ``restore 0`` brings them back. Each number is a
-        place of its own.
+        ``add 0`` adds those that were put aside to the present ones, ``restore 0`` brings them back. Each number has
+        arrays of its own.
 
         Raises ``PlanError`` if a layer does not fit the lane memories, or the programs do not fit the memory.
         """
@@ -150,8 +150,8 @@ class Plan:
     def traffic(self) -> dict[str, dict[str, int]]:
         """Bytes that one iteration moves between memory and machine, by kind, read and written.
 
-        Compressed streams count as what they are made of: what they drop is not known before. Nor is which rows of
-        weights are needed that do not stay in the lanes: :attr:`spareable_bytes` are read at most.
+        Compressed streams count with all of their elements: how many they drop is not known before. All rows count of
+        weights that do not stay in the lanes: up to :attr:`spareable_bytes` of them may not be needed.
         """
         kinds = {
             kind.name.lower(): {
@@ -209,7 +209,7 @@ class Plan:
         pattern = steps, skipped.tobytes()
         shares = shares and any(product.tokens for product in self.map.layers[0].products)
         network, cells = self.map.of_fewer_steps(steps), [frozenset(np.flatnonzero(of).tolist()) for of in skipped]
-        segments = [up_to(held.segment, steps) for held in self.map.kept.held]
+        segments = [up_to(segment.pieces, steps) for segment in self.map.stored.segments]
         forward = self._remembered(
             (pattern, shares), lambda: [self._forward(network, segment, cells, shares) for segment in segments]
         )
@@ -245,7 +245,7 @@ class Plan:
                 for arrays in layer.products:
                     gradient = GradientLayer(self.config, emitter, network, arrays, steps)
                     if self.groups > 1:
-                        TotalLayer(self.config, emitter, arrays).emit_behind(gradient.column_groups())
+                        TotalLayer(self.config, emitter, arrays).emit_behind(gradient.column_spans())
                     else:
                         gradient.emit()
         program.halt()

@@ -35,8 +35,7 @@ OF_DENSE_START = (
 
 
 RUN, DATA, MODEL, LEARN, CHANGE, MACHINE = "The run", "Data", "Model", "Learning", "Steps", "Machine"
-PANELS = (RUN, DATA, MODEL, LEARN, CHANGE, MACHINE)
-"""Groups of the help, in their order."""
+PANELS = (RUN, DATA, MODEL, LEARN, CHANGE, MACHINE)  # groups of the help, in their order
 
 OF_LANGUAGE = Unused(f"only used with --task {SPEECH}", lambda run, _: run.task == LANGUAGE)
 OF_SPEECH = Unused(f"only used with --task {LANGUAGE}", lambda run, _: run.task == SPEECH)
@@ -83,12 +82,8 @@ class CompressSettings(RunSettings):
 
     With an engine that is not golden, `preset` is its configuration, too. Rates fall to 0 in a straight line in every
     round. Weights grow at the end of each of the first `growth_epochs` epochs, but never after the last one. Ratios of
-    pruning are halved where accuracy is lost. With `guided` ``growth`` pruning ignores the profile.
-
-    Raises
-    ------
-    ValueError
-        If a value cannot be; the message names both.
+    pruning are halved where accuracy is lost. With `guided` ``growth`` pruning ignores the profile. Raises
+    ``ValueError`` if a value cannot be; the message names both.
     """
 
     COMMAND: ClassVar[str] = "eta-lstm research compress"

@@ -23,8 +23,7 @@ from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import read_log
 
 POLL_SECONDS = 0.02
-END_SECONDS = 300.0
-"""That a run may take until it notices a trouble and ends: it writes its log after every iteration."""
+END_SECONDS = 300.0  # that a run may take until it notices a trouble and ends: it writes its log after every iteration
 
 _TAIL_BYTES = 1 << 16
 
@@ -153,13 +152,9 @@ def endure(
 
     Parameters
     ----------
-    options : list of str
-        Of ``eta-lstm train``, without the number of iterations and the folder.
-    iterations, troubles : int
-    seed : int
-        Of the moments, and of which trouble happens when: each kind equally often, as far as that goes.
-    progress : function
-        Told how many iterations of both runs are done.
+    options : list of str    of ``eta-lstm train``, without the number of iterations and the folder
+    seed : int    of the moments, and of which trouble happens when: each kind equally often, as far as that goes
+    progress : function    told how many iterations of both runs are done
 
     Returns
     -------

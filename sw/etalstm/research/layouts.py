@@ -94,8 +94,7 @@ class Choices:
 
 BATCH_MAJOR, BATCH_MINOR = "batch-major", "batch-minor"
 LAYOUTS = (BATCH_MAJOR, BATCH_MINOR)
-FORCE = "ETALSTM_LAYOUT"
-"""The environment variable that names the layout of all products, in the place of a choice."""
+FORCE = "ETALSTM_LAYOUT"  # the environment variable that names the layout of all products, in the place of a choice
 
 BUDGET_S = 0.1  # of timing, for one shape; large shapes take longer, as each layout has eight turns at least
 TURNS, LEAST_ROUNDS = 2, 4  # a round has a turn in each direction; with fewer rounds other programs may decide

@@ -15,12 +15,12 @@ from etalstm.train.declared import RunSettings
 from etalstm.train.folder import RunFolder
 from etalstm.train.loop import Interrupt
 from etalstm.train.metrics import MetricsLog
-from etalstm.train.sealed import Part, Place, Sealed, check_same
+from etalstm.train.sealed import Progress, Record, Sealed, check_same
 
 Report = Callable[[dict], None]
 
 
-class ModulePosition(Place):
+class ModulePosition(Progress):
     """Where a run of a module is; it begins at 0."""
 
     iteration: NonNegativeInt = 0
@@ -33,7 +33,7 @@ class ModulePosition(Place):
         return self.iteration
 
 
-class ModuleDescription(Part):
+class ModuleDescription(Record):
     """All of a module's checkpoint but its tensors."""
 
     identity: dict

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from inspect import getfile
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from etalstm.errors import RunError
 from etalstm.host.drawing import COLOURS, pyplot, save_figure
 from etalstm.host.durable import write_whole
-from etalstm.host.strict import check
+from etalstm.host.strict import check, read_json
 from etalstm.network.cells.lstm import LSTM
+from etalstm.train.sealed import Record
 from etalstm_hw import config as configuration
 from etalstm_hw import contract
 from etalstm_hw.config import Config
@@ -60,47 +61,26 @@ def check_tolerance(tolerance: float) -> None:
 FORMAT = 1
 HIDDEN, INPUT = "hidden", "input"
 DIMENSIONS = (HIDDEN, INPUT)
-MODEL = ("model", "plan", "network")
-"""What cycles depend on."""
+MODEL = ("model", "plan", "network")  # what cycles depend on
 
 
-class Profile(BaseModel):
-    """Latencies of one layer by its size.
-
-    Members
-    -------
-    format : int
-    machine : str              the preset, or ``host``
-    preset_digest : int        of the preset's configuration; 0 on the host
-    model_digest : str         of the cycle model; the version of PyTorch on the host
-    dimension : str            what is swept: ``hidden`` or ``input``
-    cell : str                 the layer's
-    inputs : int or None       where units are swept; None: as many as units
-    hidden : int or None       where inputs are swept, else None
-    batch, steps : int
-    storage : str              what cells keep
-    forward : bool             the forward pass alone, else a training iteration
-    unit : str                 ``cycles`` or ``seconds``
-    tolerance : float          see :func:`etalstm.research.profile.hysteresis_points`
-    latencies : dict from int to int, float or None
-    """
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+class Profile(Record):
+    """Latencies of one layer by its size."""
 
     format: int = FORMAT
-    machine: str
-    preset_digest: int
-    model_digest: str
-    dimension: str
-    cell: str = LSTM.name
-    inputs: PositiveInt | None
-    hidden: PositiveInt | None
+    machine: str  # the preset, or ``host``
+    preset_digest: int  # of the preset's configuration; 0 on the host
+    model_digest: str  # of the cycle model; the version of PyTorch on the host
+    dimension: str  # what is swept: ``hidden`` or ``input``
+    cell: str = LSTM.name  # the layer's
+    inputs: PositiveInt | None  # where units are swept; None: as many as units
+    hidden: PositiveInt | None  # where inputs are swept, else None
     batch: PositiveInt
     steps: PositiveInt
-    storage: str
-    forward: bool
-    unit: str
-    tolerance: NonNegativeFloat
+    storage: str  # what cells keep
+    forward: bool  # the forward pass alone, else a training iteration
+    unit: str  # ``cycles`` or ``seconds``
+    tolerance: NonNegativeFloat  # see :func:`etalstm.research.profile.hysteresis_points`
     latencies: dict[PositiveInt, PositiveInt | PositiveFloat | None] = Field(min_length=1)
 
     @property
@@ -140,12 +120,7 @@ def load(path: Path) -> Profile:
     """Read a profile; :class:`RunError`, naming file and field, if it is missing or not what :meth:`Profile.save`
     writes.
     """
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise RunError(f"{path}: there is no such profile; eta-lstm research profile latency makes one") from error
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path}: no JSON: {error}") from error
+    table = read_json(path, "there is no such profile; eta-lstm research profile latency makes one")
     if isinstance(table, dict) and isinstance(table.get("latencies"), dict):  # JSON has no numbers as keys
         table["latencies"] = {_size(text, path): latency for text, latency in table["latencies"].items()}
     profile = check(Profile, table, path, RunError)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from etalstm.host.turns import take_turns
-from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.shape import NetworkShape, check_sizes
 
 
 def seconds_of(
@@ -18,8 +18,7 @@ def seconds_of(
     Networks take turns, so that whatever else the host does falls on all of them; three calls count in each of the
     `runs` turns. ``ValueError`` if a size is not above 0.
     """
-    for name, value in (("batch", batch), ("steps", steps), ("runs", runs)):
-        check_size(name, value)
+    check_sizes(batch=batch, steps=steps, runs=runs)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         works = [_work(network, batch, steps, forward) for network in networks]

@@ -8,7 +8,7 @@ from typing import ClassVar
 from etalstm.device import DEVICES, GOLDEN
 from etalstm.network.delta_inputs import input_thresholds_text
 from etalstm.network.execution import INPUT_THRESHOLD_HELP, PRESET_HELP, Execution, number_or_off
-from etalstm.network.shape import check_size
+from etalstm.network.shape import check_size, check_sizes
 from etalstm.network.storage import default_policy, read_thresholds
 from etalstm.research.compress_settings import below_1, positive, seed_number
 from etalstm.train.control import check_delta_target
@@ -20,25 +20,17 @@ RECOMPUTE = ("auto", "on", "off")  # the modes of etalstm.nn.recompute, which ne
 _WORD = re.compile(r"\w+(?:['’.,-]\w+)*|[^\w\s]")
 
 RUN, DATA, MODEL, LEARN, MACHINE = "The run", "Data", "Model", "Learning", "Machine"
-PANELS = (RUN, DATA, MODEL, LEARN, MACHINE)
-"""Groups of the help, in their order."""
+PANELS = (RUN, DATA, MODEL, LEARN, MACHINE)  # groups of the help, in their order
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """How a sentence becomes tokens.
+    """How a sentence becomes tokens."""
 
-    Members
-    -------
-    unit : str
-        ``words``: words and single punctuation marks. ``spaces``: what white space divides, for texts that are
-        divided already.
-    lower : bool
-        The text is taken in lower case.
-    """
-
+    # ``words``: words and single punctuation marks. ``spaces``: what white space divides, for texts that are divided
+    # already.
     unit: str = WORDS
-    lower: bool = False
+    lower: bool = False  # the text is taken in lower case
 
     def __post_init__(self):
         one_of(UNITS)("tokens", self.unit)
@@ -51,26 +43,16 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What defines a network but its vocabularies.
+    """What defines a network but its vocabularies."""
 
-    Members
-    -------
-    hidden : int        H, even: the encoder has H/2 units in each direction
-    embedding : int     E
-    layers : int        L, of the encoder and of the decoder
-    attention : str     one of :data:`KINDS`
-    dropout : float     share that is dropped of embeddings, between layers, and before the output, in training
-    """
-
-    hidden: int = 256
-    embedding: int = 256
-    layers: int = 1
-    attention: str = ADDITIVE
-    dropout: float = 0.0
+    hidden: int = 256  # H, even: the encoder has H/2 units in each direction
+    embedding: int = 256  # E
+    layers: int = 1  # L, of the encoder and of the decoder
+    attention: str = ADDITIVE  # one of :data:`KINDS`
+    dropout: float = 0.0  # share that is dropped of embeddings, between layers, and before the output, in training
 
     def __post_init__(self):
-        for name in ("hidden", "embedding", "layers"):
-            check_size(name, getattr(self, name))
+        check_sizes(hidden=self.hidden, embedding=self.embedding, layers=self.layers)
         if self.hidden % 2:
             raise ValueError(f"hidden must be even, half of it for each direction of the encoder; got {self.hidden}")
         below_1("dropout", self.dropout)
@@ -83,11 +65,7 @@ class TranslationSettings(RunSettings):
 
     Storage None is ``ms1`` with a θ or a `delta_target`, else ``dense``. The threshold of a `delta_target` follows it:
     see :mod:`etalstm.train.control`. Θ is kept as :func:`etalstm.network.delta_inputs.input_thresholds_text` writes it.
-
-    Raises
-    ------
-    ValueError
-        If a value cannot be; the message names both.
+    Raises ``ValueError`` if a value cannot be; the message names both.
     """
 
     COMMAND: ClassVar[str] = "eta-lstm research translate train"

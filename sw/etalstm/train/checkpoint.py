@@ -9,34 +9,24 @@ from etalstm.data.buckets import NONE
 from etalstm.network.cells import cell_named
 from etalstm.network.execution import FLOAT32
 from etalstm.train.control import LEAST, MOST
-from etalstm.train.sealed import Part, Place, Sealed
+from etalstm.train.sealed import Progress, Record, Sealed
 
 BY_STEP = "significance.profile", "significance.reach"  # tensors whose last axis is a distance from the end
 
 
-class Identity(Part):
-    """What defines the model, whatever it is trained on and however.
+class Identity(Record):
+    """What defines the model, whatever it is trained on and however."""
 
-    Members
-    -------
-    cell : str                          see :func:`etalstm.network.cells.cell_named`
-    task : str                          one of :data:`etalstm.data.TASKS`
-    input_size, hidden_size, layers : int
-    outputs : int                       classes, or numbers of a sequence
-    tokens : int                        different tokens; 0 where inputs are vectors
-    tied : bool                         the output layer's weights are the embedding
-    encoding : str                      digest of :class:`etalstm.data.Encoding`
-    """
-
+    # see :func:`etalstm.network.cells.cell_named`
     cell: Annotated[str, AfterValidator(lambda name: cell_named(name).name)] = "lstm"
-    task: Literal["classify", "language", "regress", "tag"]
+    task: Literal["classify", "language", "regress", "tag"]  # one of :data:`etalstm.data.TASKS`
     input_size: PositiveInt
     hidden_size: PositiveInt
     layers: PositiveInt
-    outputs: PositiveInt
-    tokens: NonNegativeInt
-    tied: bool = False
-    encoding: str = ""
+    outputs: PositiveInt  # classes, or numbers of a sequence
+    tokens: NonNegativeInt  # different tokens; 0 where inputs are vectors
+    tied: bool = False  # the output layer's weights are the embedding
+    encoding: str = ""  # digest of :class:`etalstm.data.Encoding`
 
     @property
     def per_step(self) -> bool:
@@ -44,7 +34,7 @@ class Identity(Part):
         return self.task in ("language", "tag")
 
 
-class Origin(Part):
+class Origin(Record):
     """What else must agree for a run to go on with the same bits: the data, and settings of the run by their names."""
 
     dataset: str
@@ -61,7 +51,7 @@ class Origin(Part):
     buckets: str = NONE
 
 
-class ChooserState(Part):
+class ChooserState(Record):
     """What the storage ``auto`` has seen, see :class:`etalstm.train.control.Chooser`."""
 
     dense_for: list[NonNegativeInt]
@@ -70,43 +60,33 @@ class ChooserState(Part):
     iterations: NonNegativeInt
 
 
-class Watched(Part):
+class Watched(Record):
     """A validation loss that is watched: the lowest, and for how many epochs there has been none below."""
 
     best: float | None = None
     epochs: NonNegativeInt = 0
 
 
-class Position(Place):
-    """Where a run is.
-
-    Members
-    -------
-    iteration, epoch, batch         as of a :class:`Place`
-    chooser : ChooserState
-    delta_threshold : float, or None where δ is not pruned
-    input_threshold : float         Θ where a target moves it; None without one, and as long as everything is sent
-    best : Watched                  for the best checkpoint and early stopping
-    plateau : Watched               for the schedule ``plateau``
-    falls : int                     how often that schedule has lowered the learning rate
-    """
+class Position(Progress):
+    """Where a run is."""
 
     chooser: ChooserState
-    delta_threshold: float | None = Field(None, ge=0)
+    delta_threshold: float | None = Field(None, ge=0)  # None where δ is not pruned
+    # Θ where a target moves it; None without one, and as long as everything is sent
     input_threshold: float | None = Field(None, ge=LEAST, le=MOST)
-    best: Watched = Watched()
-    plateau: Watched = Watched()
-    falls: NonNegativeInt = 0
+    best: Watched = Watched()  # for the best checkpoint and early stopping
+    plateau: Watched = Watched()  # for the schedule ``plateau``
+    falls: NonNegativeInt = 0  # how often that schedule has lowered the learning rate
 
 
-class Pcg64(Part):
+class Pcg64(Record):
     """The two numbers of 128 bits of the generator PCG64."""
 
     state: int = Field(ge=0, lt=1 << 128)
     inc: int = Field(ge=0, lt=1 << 128)
 
 
-class Generator(Part):
+class Generator(Record):
     """State of NumPy's generator at the start of an epoch."""
 
     bit_generator: Literal["PCG64"]
@@ -115,7 +95,7 @@ class Generator(Part):
     uinteger: int = Field(ge=0, lt=1 << 32)
 
 
-class Description(Part):
+class Description(Record):
     """All of a checkpoint but its tensors."""
 
     model: Identity

@@ -38,17 +38,8 @@ class ShareControl:
     than the target is left, and shrinks while less is, the faster the further. Over many iterations the mean share is
     then close to the target.
 
-    Parameters
-    ----------
-    target : float
-        Share that is to be left, above 0 and below 1.
-    start : float
-        The first threshold, ``LEAST`` to ``MOST``.
-
-    Members
-    -------
-    threshold : float
-        Of the next iteration; may be set, to what a checkpoint has.
+    `target`: share that is to be left, above 0 and below 1. `start`: the first threshold, ``LEAST`` to ``MOST``.
+    `threshold`: of the next iteration; may be set, to what a checkpoint has.
     """
 
     def __init__(self, target: float, start: float):
@@ -77,17 +68,12 @@ class Chooser:
     the cycles and save nothing. ``ms1-bf16`` is no candidate, as it would always win with at most 3.2 words. Its cost
     is accuracy, so a user must ask for it.
 
-    Parameters
-    ----------
-    storage : str
-        One of ``CHOOSING``.
+    `storage`: one of ``CHOOSING``.
 
     Members
     -------
-    policies : tuple of str
-        Of the epoch at hand.
-    state : dict of lists of numbers
-        All of it, for a checkpoint; may be set.
+    policies : tuple of str             of the epoch at hand
+    state : dict of lists of numbers    all of it, for a checkpoint; may be set
     """
 
     def __init__(self, layers: int, storage: str = SMALLEST):

@@ -17,8 +17,7 @@ from etalstm.network.storage import check_threshold
 
 Value = TypeVar("Value")
 Bound = Callable[[str, Any], object]
-REQUIRED: Any = MISSING
-"""In the place of a default: there is none."""
+REQUIRED: Any = MISSING  # in the place of a default: there is none
 
 
 class Differs(Enum):
@@ -36,59 +35,28 @@ NEVER, BETWEEN_EPOCHS, ALWAYS = Differs
 
 
 class Unused(NamedTuple):
-    """A condition on which a run does not use some settings.
+    """A condition on which a run does not use some settings."""
 
-    Members
-    -------
-    reason : str
-        Goes on after "--option is ".
-    applies : callable
-        Of settings and data set; a true value if the settings are not used.
-    """
-
-    reason: str
-    applies: Callable[[Any, Any], object]
+    reason: str  # goes on after "--option is "
+    applies: Callable[[Any, Any], object]  # of settings and data set; a true value if the settings are not used
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of a setting beside its type and default.
+    """What is known of a setting beside its type and default."""
 
-    Members
-    -------
-    help : str
-        For the command line.
-    panel : str
-        The group of the help that it stands in.
-    bound : callable, optional
-        Takes the setting's name and value, and raises ``ValueError`` for one that cannot be. None is within the
-        bound of an optional setting. Bounds that depend on other settings are not declared; the dataclass checks them.
-    unused : tuple of Unused
-        A user who gives it on one of these conditions is told so.
-    option : str
-        Its option's name, where that is another one.
-    typed : type, optional
-        What the command line takes, if not a value of the setting's type.
-    read : callable, optional
-        Takes the setting's name and what was typed; gives the value.
-    shown : str, optional
-        The default as a user would type it, where that is not the setting's.
-    depends : bool
-        The default depends on other settings; the help's text tells it.
-    may_differ : Differs, optional
-        What the class's ``MAY_DIFFER`` says if not given.
-    """
-
-    help: str
-    panel: str
+    help: str  # for the command line
+    panel: str  # the group of the help that it stands in
+    # Takes the setting's name and value, and raises ``ValueError`` for one that cannot be. None is within the bound of
+    # an optional setting. Bounds that depend on other settings are not declared; the dataclass checks them.
     bound: Bound | None = None
-    unused: tuple[Unused, ...] = ()
-    option: str = ""
-    typed: type | None = None
-    read: Callable[[str, Any], object] | None = None
-    shown: str | None = None
-    depends: bool = False
-    may_differ: Differs | None = None
+    unused: tuple[Unused, ...] = ()  # a user who gives it on one of these conditions is told so
+    option: str = ""  # its option's name, where that is another one
+    typed: type | None = None  # what the command line takes, if not a value of the setting's type
+    read: Callable[[str, Any], object] | None = None  # takes the setting's name and what was typed; gives the value
+    shown: str | None = None  # the default as a user would type it, where that is not the setting's
+    depends: bool = False  # the default depends on other settings; the help's text tells it
+    may_differ: Differs | None = None  # what the class's ``MAY_DIFFER`` says if not given
 
 
 def setting(
@@ -197,18 +165,10 @@ def absolute(_: str, path: Path) -> str:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What the settings of different kinds of runs have in common. Those of a kind are a frozen dataclass.
+    """What the settings of different kinds of runs have in common. Those of a kind are a frozen dataclass."""
 
-    Members
-    -------
-    COMMAND : str
-        That makes such runs.
-    MAY_DIFFER : Differs
-        Of settings that declare nothing of it.
-    """
-
-    COMMAND: ClassVar[str]
-    MAY_DIFFER: ClassVar[Differs] = NEVER
+    COMMAND: ClassVar[str]  # that makes such runs
+    MAY_DIFFER: ClassVar[Differs] = NEVER  # of settings that declare nothing of it
 
     @property
     def identity(self) -> dict:

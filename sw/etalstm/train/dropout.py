@@ -35,14 +35,8 @@ class LayeredGradients:
 class LayeredSession(BothPasses[LayeredGradients]):
     """What :class:`etalstm.device.Session` is to a trainer, with dropout between the layers.
 
-    Parameters
-    ----------
-    shape : TrainingShape
-        Of all layers.
-    share : float
-        Of the elements that are dropped; the others are divided by what is left.
-    seed : int
-        Of the run: the masks of an update depend on it and the update's number alone.
+    `shape`: of all layers. `share`: of the elements that are dropped; the others are divided by what is left. `seed`:
+    of the run: the masks of an update depend on it and the update's number alone.
     """
 
     def __init__(self, device: Device, shape: TrainingShape, share: float, seed: int):
@@ -160,5 +154,4 @@ class LayeredSession(BothPasses[LayeredGradients]):
 
 AnySession = Session | LayeredSession
 """What a trainer computes with: a device's own session, or with dropout one for each layer."""
-AnyGradients = InputGradients | LayeredGradients
-"""What a backward pass of either gives."""
+AnyGradients = InputGradients | LayeredGradients  # what a backward pass of either gives

@@ -1,6 +1,5 @@
 """A run's folder: which files it has, who may write there, and what must not be lost."""
 
-import json
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +9,7 @@ from filelock import FileLock, Timeout
 from etalstm.data import Encoding
 from etalstm.errors import RunError
 from etalstm.host.durable import write_whole
-from etalstm.host.strict import check_fields
+from etalstm.host.strict import check_fields, read_json
 from etalstm.train.checkpoint import Checkpoint
 from etalstm.train.declared import RunSettings
 from etalstm.train.reports import EVENT_FILE
@@ -31,10 +30,7 @@ class RunFolder:
     folder ``events`` has the log's numbers once more, for TensorBoard. A run of ``eta-lstm research compress`` has the
     dense start in ``dense.safetensors``, and the small network in ``network.safetensors``.
 
-    Parameters
-    ----------
-    path : Path
-        Needs not be there yet.
+    `path`: needs not be there yet.
     """
 
     def __init__(self, path: Path | str):
@@ -130,10 +126,5 @@ class RunFolder:
 
     def read_encoding(self) -> Encoding:
         """Read the tokens and labels; :class:`RunError`, naming file and field, if they are not what they should be."""
-        try:
-            table = json.loads(self.encoding.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise RunError(f"{self.encoding}: there is no such file of tokens and labels") from error
-        except (ValueError, RecursionError) as error:
-            raise RunError(f"{self.encoding}: no JSON: {error}") from error
+        table = read_json(self.encoding, "there is no such file of tokens and labels")
         return Encoding(**check_fields(Encoding, table, self.encoding, RunError))

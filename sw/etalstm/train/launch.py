@@ -39,22 +39,11 @@ def find_mpiexec() -> str:
 
 @dataclass
 class Ended:
-    """How an attempt has ended.
+    """How an attempt has ended."""
 
-    Members
-    -------
-    code : int
-        mpiexec's exit code.
-    killed : Process or None
-        The process that was killed, if mpiexec named one.
-    signal : str
-        What killed it.
-    ranks : list of Process
-    """
-
-    code: int
-    killed: Process | None
-    signal: str
+    code: int  # mpiexec's exit code
+    killed: Process | None  # the process that was killed, if mpiexec named one
+    signal: str  # what killed it
     ranks: list[Process]
 
     @property
@@ -87,15 +76,7 @@ class LaunchedRun:
 
 
 class Launch:
-    """Runs a command on several ranks.
-
-    Parameters
-    ----------
-    command : sequence of str
-        Arguments of ``eta-lstm``.
-    hostfile : Path, optional
-        As mpiexec reads it.
-    """
+    """Runs a command on several ranks. `command`: arguments of ``eta-lstm``. `hostfile`: as mpiexec reads it."""
 
     def __init__(self, ranks: int, command: Sequence[str], hostfile: Path | None = None):
         hosts = [] if hostfile is None else ["-f", str(hostfile)]

@@ -27,18 +27,10 @@ from etalstm.train.significance import Significance, Skipping
 
 @dataclass(frozen=True)
 class Sharing:
-    """What was chosen.
+    """What was chosen."""
 
-    Members
-    -------
-    count : int or None
-        Distinct tokens that share; None: nothing is shared.
-    reason : str
-        A line that says so.
-    """
-
-    count: int | None
-    reason: str
+    count: int | None  # distinct tokens that share; None: nothing is shared
+    reason: str  # a line that says so
 
 
 def choose_sharing(settings: Settings, data: DataSet, device: Device, shape: TrainingShape) -> Sharing:
@@ -77,38 +69,19 @@ def _tokens_of(data: DataSet, shape: TrainingShape) -> list[np.ndarray]:
 class Learner:
     """What iterations change.
 
-    Parameters
-    ----------
-    device : Device
-        Open; stays open.
-    checkpoint : Checkpoint, optional
-        Of a run that goes on: only its slices are looked at here, where the settings leave them to the device. See
-        :mod:`etalstm.train.state` for all else.
-
-    Raises
-    ------
-    ValueError
-        If data set, sizes and settings do not go together.
-    DeviceError
-        If the device cannot store as the settings say, or skip cells.
+    `device`: open; stays open. `checkpoint`: of a run that goes on: only its slices are looked at here, where the
+    settings leave them to the device. See :mod:`etalstm.train.state` for all else. Raises ``ValueError`` if data set,
+    sizes and settings do not go together; :class:`DeviceError` if the device cannot store as the settings say, or skip
+    cells.
 
     Members
     -------
-    data : DataSet
-        In the buckets of the settings.
-    identity : Identity
-    origin : Origin
-    sharing : Sharing
-        How many tokens share their sums, and why.
-    session : Session
-    model : HostModel
-    optimizer : Optimizer
+    data : DataSet                       in the buckets of the settings
+    sharing : Sharing                    how many tokens share their sums, and why
     pruning : ShareControl, or None where δ is not pruned
     sending : ShareControl, or None where everything or what a fixed Θ leaves is sent
-    iteration : int
-        Iterations done.
-    h, c : arrays, float32, (L, B, H)
-        The state that the next batch begins with.
+    iteration : int                      iterations done
+    h, c : arrays, float32, (L, B, H)    the state that the next batch begins with
     """
 
     def __init__(self, settings: Settings, data: DataSet, device: Device, checkpoint: Checkpoint | None = None):
@@ -155,14 +128,8 @@ class Learner:
         return device.create(self.shape)
 
     def _shape(self, settings: Settings) -> TrainingShape:
-        return TrainingShape(
-            self.network,
-            settings.batch,
-            self.steps,
-            settings.execution(self._storage()),
-            masked=self.data.masked,
-            memory_budget=settings.memory_budget,
-        )
+        sizes, execution = (self.network, settings.batch, self.steps), settings.execution(self._storage())
+        return TrainingShape(*sizes, execution, masked=self.data.masked, memory_budget=settings.memory_budget)
 
     def _slices(self, device: Device, shape: TrainingShape, checkpoint: Checkpoint | None) -> int:
         """Give the run's number of slices, where it is left to the device that of the checkpoint before all."""
@@ -181,16 +148,10 @@ class Learner:
     @property
     def origin(self) -> Origin:
         """What a checkpoint must agree in for the run to go on."""
-        found: dict[str, Any] = {
-            "dataset": self.data.name,
-            "data": self.data.fingerprint,
-            "steps": self.steps,
-            "slices": self.slices,
-        }
-        found["refresh"] = self.settings.refresh_interval
-        return Origin(
-            **{name: getattr(self.settings, name) for name in Origin.model_fields if name not in found}, **found
-        )
+        found: dict[str, Any] = {"dataset": self.data.name, "data": self.data.fingerprint, "steps": self.steps}
+        found |= {"slices": self.slices, "refresh": self.settings.refresh_interval}
+        others = {name: getattr(self.settings, name) for name in Origin.model_fields if name not in found}
+        return Origin(**others, **found)
 
     def forget(self) -> None:
         """Let the next batch begin with states of zero."""
@@ -284,8 +245,8 @@ class Learner:
 
     def entry(self, kind: str, loss: Loss, started: float) -> dict:
         """Give what the log says of a loss, without the epoch."""
-        place = {"kind": kind, "iteration": self.iteration, "loss": loss.mean} | loss.score(self.identity.task)
-        return place | {"seconds": time.perf_counter() - started}
+        entry = {"kind": kind, "iteration": self.iteration, "loss": loss.mean} | loss.score(self.identity.task)
+        return entry | {"seconds": time.perf_counter() - started}
 
     def _costs(self) -> dict:
         """Give the cycles of an iteration, the bytes it moved and those it takes, as far as the device knows them."""
@@ -296,7 +257,7 @@ class Learner:
         return {name: cost for name, cost in costs.items() if cost != {}}
 
     def _reductions(self) -> dict:
-        """Give what was chosen to be reduced, and what the last two passes kept and computed, for the log."""
+        """Give the log's entries of the reductions chosen, and of what the last two passes stored and computed."""
         settings = self.settings
         chosen: dict[str, Any] = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
         chosen |= {"ms2_steps": settings.ms2_steps, "ms2_without": settings.ms2_without}

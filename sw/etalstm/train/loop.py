@@ -35,10 +35,7 @@ class Interrupt:
     Outside the main thread, where Python delivers no signals, it does nothing. A signal that the process ignores stays
     ignored: a run under ``nohup`` outlives its terminal.
 
-    Members
-    -------
-    requested : int
-        The signal's number, 0 while there was none.
+    `requested`: the signal's number, 0 while there was none.
     """
 
     def __init__(self) -> None:
@@ -66,6 +63,12 @@ class Interrupt:
 class Trainer:
     """One training run.
 
+    Raises ``ValueError`` if data set, sizes and settings do not go together. Raises :class:`CheckpointError` if there
+    is no checkpoint to resume, or it is damaged or of another run. Whatever does not define the model or the order of
+    the examples may differ; the log then has a line that says what. Raises :class:`RunError` if the folder holds a run
+    that would be lost, or another process trains in it. Raises :class:`DeviceError` if the device cannot store as the
+    settings say, or skip cells.
+
     Parameters
     ----------
     device : Device
@@ -78,18 +81,6 @@ class Trainer:
         Begin anew where the folder holds a run.
     data : DataSet, optional
         What is learnt; that of the settings if not given.
-
-    Raises
-    ------
-    ValueError
-        If data set, sizes and settings do not go together.
-    CheckpointError
-        If there is no checkpoint to resume, or it is damaged or of another run. Whatever does not define the model or
-        the order of the examples may differ; the log then has a line that says what.
-    RunError
-        If the folder holds a run that would be lost, or another process trains in it.
-    DeviceError
-        If the device cannot store as the settings say, or skip cells.
     """
 
     def __init__(
@@ -142,8 +133,8 @@ class Trainer:
         self.schedule.plateau, self.schedule.falls = position.plateau, position.falls
         self._generator.bit_generator.state = description.generator.model_dump()
         if self.batch > self._per_epoch:
-            place = f"{self.folder.checkpoint}: position.batch"
-            raise CheckpointError(f"{place} is {self.batch}, an epoch has {self._per_epoch} batches")
+            member = f"{self.folder.checkpoint}: position.batch"
+            raise CheckpointError(f"{member} is {self.batch}, an epoch has {self._per_epoch} batches")
 
     def _differences(self) -> dict[str, list]:
         """Give the settings that are not those that the run had, each with the value before and now."""
@@ -160,7 +151,9 @@ class Trainer:
     def run(self, report: Callable[[dict], None] = lambda entry: None) -> dict:
         """Train until epochs or iterations are done, or a signal comes; then write a checkpoint and evaluate.
 
-        What is evaluated is the test split, with the last weights, or with early stopping with the best ones.
+        What is evaluated is the test split, with the last weights, or with early stopping with the best ones. Raises
+        :class:`DivergedError` if loss or gradient are not finite any more; the last checkpoint stays as it was;
+        :class:`DamagedMemoryError` if a scrub finds the device's memory changed; likewise.
 
         Parameters
         ----------
@@ -172,13 +165,6 @@ class Trainer:
         dict
             The last entry: ``kind`` is ``test``, or ``interrupted`` if the run was, with the ``signal``; then nothing
             was evaluated.
-
-        Raises
-        ------
-        DivergedError
-            If loss or gradient are not finite any more; the last checkpoint stays as it was.
-        DamagedMemoryError
-            If a scrub finds the device's memory changed; likewise.
         """
         quiet = np.errstate(over="ignore", invalid="ignore")  # divergence is found by looking at loss and norm
         # one BLAS thread: with several, the bits of a product could depend on how many there are
@@ -196,12 +182,12 @@ class Trainer:
 
                 self._write_settings()
                 if self._changed:
-                    tell(self._place("resumed") | {"changed": self._changed})
+                    tell(self._entry("resumed") | {"changed": self._changed})
                 self._train(tell, interrupt)
                 self.write_checkpoint()
                 entry = None if interrupt.requested else self._test(interrupt)
                 if entry is None:
-                    entry = self._place("interrupted") | {"signal": signal.Signals(interrupt.requested).name}
+                    entry = self._entry("interrupted") | {"signal": signal.Signals(interrupt.requested).name}
                 else:
                     entry |= {"saved": log.saved()}
                 tell(entry)
@@ -250,7 +236,7 @@ class Trainer:
     def _iterate(self, batch: Batch) -> dict:
         entry = self.learner.iterate(batch, self.schedule.rate(self.learner.iteration, self.epoch))
         self.batch += 1
-        return entry | self._place("iteration")
+        return entry | self._entry("iteration")
 
     def _end_epoch(self, loss: float) -> None:
         """Go over to the next epoch; where this one was the best, write its checkpoint."""
@@ -274,7 +260,7 @@ class Trainer:
             return None
         entry = learner.entry(kind, found.loss, started) | found.measures
         looked_at = {"split": split, "batches": len(batches), "of_batches": len(every)}
-        return self._place(kind) | entry | looked_at | {"cycles": found.cycles}
+        return self._entry(kind) | entry | looked_at | {"cycles": found.cycles}
 
     def _test(self, interrupt: Interrupt) -> dict | None:
         if self.settings.early_stopping is not None and self.folder.best.exists():
@@ -284,7 +270,7 @@ class Trainer:
             learner.session.load(layers_of(best.tensors, learner.network, "weights"))
         return self._evaluate("test", "test", interrupt)
 
-    def _place(self, kind: str) -> dict:
+    def _entry(self, kind: str) -> dict:
         epoch = max(1, self.epoch + (self.batch > 0))  # the one that is going on, or between epochs the last one
         return {"kind": kind, "iteration": self.learner.iteration, "epoch": epoch}
 
@@ -306,12 +292,8 @@ class Trainer:
 
     def _write(self, path: Path) -> None:
         learner = self.learner
-        description = Description(
-            model=learner.identity,
-            run=learner.origin,
-            position=self._position(),
-            generator=Generator.model_validate(self._epoch_start),
-        )
+        run, generator = learner.origin, Generator.model_validate(self._epoch_start)
+        description = Description(model=learner.identity, run=run, position=self._position(), generator=generator)
         tensors = tensors_of(learner, self.batch > 0)
         if self.settings.scrub:
             learner.session.scrub()  # after the reading, so that it has seen all that was read

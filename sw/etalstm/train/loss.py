@@ -14,18 +14,11 @@ SCORES = ("accuracy", "perplexity", "rmse", *MEASURES)  # what a network is judg
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss of one batch.
+    """The loss of one batch."""
 
-    Members
-    -------
-    total : float       cross entropy in nats, or squared error, summed over the batch with its weights
-    correct : float     weight of the targets that were ranked first
-    weight : float      sum of the weights
-    """
-
-    total: float
-    correct: float
-    weight: float
+    total: float  # cross entropy in nats, or squared error, summed over the batch with its weights
+    correct: float  # weight of the targets that were ranked first
+    weight: float  # sum of the weights
 
     def __add__(self, other: "Loss") -> "Loss":
         return Loss(self.total + other.total, self.correct + other.correct, self.weight + other.weight)

@@ -19,27 +19,18 @@ from etalstm.train.state import open_learner
 
 
 class Measured(NamedTuple):
-    """A run's shape, and shares of nonzero elements in an iteration of it, padding included.
+    """A run's shape, and shares of nonzero elements in an iteration of it, padding included."""
 
-    Members
-    -------
-    name : str
-        Of the data set.
-    shape : TrainingShape
-    shares : Shares
-        Of all layers together, but those of the kept cells, which are by layer. Of dense cells all local gradients are
-        kept.
-    """
-
-    name: str
+    name: str  # of the data set
     shape: TrainingShape
+    # Of all layers together; `kept_cells` by layer. Dense cells keep all local gradients.
     shares: Shares
 
 
 def measure_run(run: Path, data: Path | None = None) -> Measured:
     """Train a run's network on one more batch, with what the run dropped, on the golden trainer; count what is zero.
 
-    A run that skips cells has iterations that measure and skip none. Where the next one is such, the one after counts.
+    A run that skips cells has iterations that measure, and skip none. If the next one measures, the one after counts.
     `data` is the directory of the data set's files. Raises :class:`RunError` if the folder holds no run, and
     :class:`CheckpointError` if its checkpoint is damaged, or does not fit the data set.
     """

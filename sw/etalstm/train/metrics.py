@@ -10,7 +10,7 @@ from etalstm.host.drawing import pyplot, save_figure
 from etalstm.host.durable import naming, write_whole
 from etalstm.network.storage import PRODUCTS_OF_DELTA
 from etalstm.train.loss import SCORES
-from etalstm.train.sealed import Place
+from etalstm.train.sealed import Progress
 
 SHARES = ("footprint", "arithmetic", "backward_arithmetic", "delta_density")
 
@@ -68,14 +68,11 @@ class MetricsLog:
 
     Raises :class:`RunError` if a line is not what a run writes; the last one may have been cut by a crash.
 
-    Parameters
-    ----------
-    resumed_at : Place, optional
-        Keep the lines of what was done until then and go on after them: what an interrupted run logged after its last
-        checkpoint happens again. Without it the log starts empty.
+    `resumed_at`: keep the lines of what was done until then and go on after them: what an interrupted run logged after
+    its last checkpoint happens again. Without it the log starts empty.
     """
 
-    def __init__(self, path: Path, resumed_at: Place | None = None):
+    def __init__(self, path: Path, resumed_at: Progress | None = None):
         entries = []
         if resumed_at is not None:
             entries = [entry for entry in read_log(path) if _happened(entry, resumed_at)]
@@ -84,7 +81,7 @@ class MetricsLog:
         for entry in entries:
             self._count(entry)
         self._path = path
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  held open for the whole run
+        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  open for the whole run
 
     def saved(self) -> dict[str, float]:
         """Average what the run's iterations kept and computed, as shares of a dense run's; {} if none was counted."""
@@ -134,9 +131,9 @@ def read_log(path: Path) -> list[dict]:
     return entries
 
 
-def _checked(entry: object, place: str) -> dict:
+def _checked(entry: object, where: str) -> dict:
     if not isinstance(entry, dict):
-        raise RunError(f"{place}: must be an object, got {entry!r:.40}")
+        raise RunError(f"{where}: must be an object, got {entry!r:.40}")
     needed: dict[str, type | tuple[type, ...]] = {"iteration": int, "epoch": int}
     if entry.get("kind") == "iteration" and "footprint" in entry:
         needed |= dict.fromkeys((*SHARES, "real_footprint", "cells_skipped", "cells"), (int, float))
@@ -145,13 +142,13 @@ def _checked(entry: object, place: str) -> dict:
     needed |= {name: (int, float) for name in SCORES if name in entry}
     for name, kind in needed.items():
         if not isinstance(entry.get(name), kind):
-            raise RunError(f"{place}: {name} must be a number, got {entry.get(name)!r:.40}")
+            raise RunError(f"{where}: {name} must be a number, got {entry.get(name)!r:.40}")
     if not isinstance(entry.get("kind"), str):
-        raise RunError(f"{place}: kind must be a text, got {entry.get('kind')!r:.40}")
+        raise RunError(f"{where}: kind must be a text, got {entry.get('kind')!r:.40}")
     return entry
 
 
-def _happened(entry: dict, position: Place) -> bool:
+def _happened(entry: dict, position: Progress) -> bool:
     """Tell whether what an entry says is part of a run that is at `position`."""
     if entry["kind"] == "epoch":
         # The line is written before the checkpoint. After a crash between the two the epoch ends once more.

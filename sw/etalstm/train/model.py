@@ -27,12 +27,8 @@ OUTPUT, BIAS, EMBEDDING = "output.weights", "output.bias", "embedding"
 class HostModel:
     """Embedding (for tokens) and output layer around an LSTM.
 
-    Parameters
-    ----------
-    identity : Identity
-        Task and sizes: C outputs, H units of the top LSTM layer, tokens and the size E of their vectors.
-    seed : int
-        Draws the first parameters.
+    `identity`: task and sizes: C outputs, H units of the top LSTM layer, tokens and the size E of their vectors.
+    `seed`: draws the first parameters.
 
     Members
     -------
@@ -99,10 +95,8 @@ class HostModel:
         Parameters
         ----------
         y : array, float32, (T, B, H)
-        whole : float, optional
-            The weights of a larger batch, of which this one is a slice.
-        number : int
-            Of that slice: the gradient is there until the next comparison of the same number.
+        whole : float, optional    the weights of a larger batch, of which this one is a slice
+        number : int               of that slice: the gradient is there until the next comparison of the same number
 
         Returns
         -------
@@ -130,12 +124,7 @@ class OutputPass:
     A pipeline has the slices one after the other. So each has products of its own on every device: BLAS's bits may
     depend on the number of rows.
 
-    Parameters
-    ----------
-    slices : int
-        S, see :mod:`etalstm.network.slices`.
-    iteration : int
-        For the message of an error.
+    `slices`: S, see :mod:`etalstm.network.slices`. `iteration`: for the message of an error.
     """
 
     def __init__(self, model: HostModel, batch: Batch, slices: int, iteration: int):
@@ -177,18 +166,11 @@ class OutputPass:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a network does on some batches.
-
-    Members
-    -------
-    loss : Loss
-    measures : dict from name to float    means of :meth:`etalstm.data.DataSet.measures`
-    cycles : int                          the device's
-    """
+    """What a network does on some batches."""
 
     loss: Loss
-    measures: dict[str, float]
-    cycles: int
+    measures: dict[str, float]  # means of :meth:`etalstm.data.DataSet.measures`
+    cycles: int  # the device's
 
     def scores(self, task: str) -> dict[str, float]:
         """Give what a task is judged by, and the data set's own measures."""

@@ -76,16 +76,8 @@ class Schedule:
 
     In the first `warmup` iterations it is multiplied by 1/`warmup`, 2/`warmup`, and so on, besides.
 
-    Parameters
-    ----------
-    iterations : int
-        Of the whole run.
-
-    Members
-    -------
-    plateau : Watched
-    falls : int
-        How often the rate was lowered on a plateau; both may be set, to what a checkpoint has.
+    `iterations`: of the whole run. `falls`: how often the rate was lowered on a plateau. `plateau` and `falls` may be
+    set, to what a checkpoint has.
     """
 
     def __init__(self, settings: Settings, iterations: int):
@@ -125,10 +117,8 @@ class Optimizer(ABC):
 
     Members
     -------
-    kinds : tuple of str
-        What is remembered for each parameter.
-    host : dict from a kind to a dict of arrays
-        Of the host's parameters; may be set.
+    kinds : tuple of str                           what is remembered for each parameter
+    host : dict from a kind to a dict of arrays    of the host's parameters; may be set
     """
 
     kinds: ClassVar[tuple[str, ...]]

@@ -19,14 +19,8 @@ class ProgressReport:
     A terminal has three lines: the bar with its times; loss, score and speed, as means of the last iterations; what is
     kept and computed, and the last validation.
 
-    Parameters
-    ----------
-    total : int
-        Iterations the run will have done when it ends.
-    batch : int
-        Sequences of an iteration.
-    console : rich.console.Console, optional
-        Where to; standard error if not given, so that standard output stays for results.
+    `total`: iterations the run will have done when it ends. `batch`: sequences of an iteration. `console`: where to;
+    standard error if not given, so that standard output stays for results.
     """
 
     def __init__(self, total: int, batch: int, console: Console | None = None):

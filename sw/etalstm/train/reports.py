@@ -13,7 +13,7 @@ import struct
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -87,12 +87,8 @@ class EventFile:
     checksum of that. The messages are few enough to be put together field by field. Source:
     ``tensorboard/compat/proto/event.proto`` and ``summary.proto``; the record format of TensorFlow's ``TFRecord``.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it is not there. TensorBoard shows all of a folder's files as one run.
-    resumed_at : int, optional
-        The last step that counts of the folder's other files; TensorBoard leaves out those after it.
+    `folder`: made if it is not there. TensorBoard shows all of a folder's files as one run. `resumed_at`: the last step
+    that counts of the folder's other files; TensorBoard leaves out those after it.
     """
 
     def __init__(self, folder: Path, resumed_at: int | None = None):
@@ -105,14 +101,7 @@ class EventFile:
             self._write(_event(now, resumed_at + 1, _message(7, b"\x08\x01")))  # session_log: START
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Append numbers at a step; those that are no finite float32 are shown as gaps.
-
-        Parameters
-        ----------
-        step : int
-            From 0 on.
-        values : dict from tag to number
-        """
+        """Append numbers by their tags at a step, from 0 on; those that are no finite float32 are shown as gaps."""
         finite = {tag: value for tag, value in values.items() if abs(value) <= LARGEST}
         if finite:
             content = b"".join(_scalar(tag, value) for tag, value in finite.items())
@@ -128,7 +117,7 @@ class EventFile:
         with naming(self.path):
             self._file.close()
 
-    def __enter__(self) -> "EventFile":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -161,21 +150,12 @@ def both(one: Report, other: Report) -> Report:
     return tell
 
 
-class EventReport:
-    """TensorBoard's event files in a folder; see :class:`etalstm.train.reports.EventFile`."""
-
-    def __init__(self, folder: Path, resumed_at: int | None = None):
-        self._file = EventFile(folder, resumed_at)
+class EventReport(EventFile):
+    """An event file of TensorBoard that is given entries."""
 
     def __call__(self, entry: dict) -> None:
         """Show an entry."""
-        self._file.scalars(entry["iteration"], numbers(entry))
-
-    def __enter__(self) -> "EventReport":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self.scalars(entry["iteration"], numbers(entry))
 
 
 class WandbReport:

@@ -22,56 +22,35 @@ from etalstm.host.strict import check
 DEEPEST = 20  # lists and objects inside one another; a description has five
 
 
-class Part(BaseModel):
-    """A description, or a part of one: no field is converted, none may be added."""
+class Record(BaseModel):
+    """A description, or a record in one: no field is converted, none may be added."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Place(Part):
-    """Where a run is.
+class Progress(Record):
+    """Where a run is."""
 
-    Members
-    -------
-    iteration : int         done since the start
-    epoch, batch : int      the next one's numbers, from 0
-    """
-
-    iteration: NonNegativeInt
+    iteration: NonNegativeInt  # done since the start
+    # epoch, batch: the next one's numbers, from 0
     epoch: NonNegativeInt
     batch: NonNegativeInt
 
 
-Described = TypeVar("Described", bound=Part)
+Described = TypeVar("Described", bound=Record)
 
 
 @dataclass(frozen=True)
 class Sealed(Generic[Described]):
-    """The content of a sealed file. Each kind of file is a subclass.
+    """The content of a sealed file. Each kind of file is a subclass."""
 
-    Members
-    -------
-    KEY : str
-        Of the description among the file's metadata. There is one key only: the library keeps no order among several.
-    FORMAT : int
-        Version of the kind of file, in the file beside the description.
-    WHAT : str
-        The kind in words, for messages.
-    DESCRIPTION : type
-        Of the description, a subclass of :class:`Part`.
-    TENSORS : tuple of types
-        What numbers the tensors may have.
-    MAY_BE_NAN : str or tuple of str
-        Beginnings of the names of tensors in which NaN marks what is not known. All others are finite.
-    description : Part
-    tensors : dict from name to array
-    """
-
+    # Of the description among the file's metadata. There is one key only: the library keeps no order among several.
     KEY: ClassVar[str]
-    FORMAT: ClassVar[int]
-    WHAT: ClassVar[str]
-    DESCRIPTION: ClassVar[type]
-    TENSORS: ClassVar[tuple[type[np.generic], ...]] = (np.float32,)
+    FORMAT: ClassVar[int]  # version of the kind of file, in the file beside the description
+    WHAT: ClassVar[str]  # the kind in words, for messages
+    DESCRIPTION: ClassVar[type]  # of the description, a subclass of :class:`Record`
+    TENSORS: ClassVar[tuple[type[np.generic], ...]] = (np.float32,)  # what numbers the tensors may have
+    # Beginnings of the names of tensors in which NaN marks what is not known. All others are finite.
     MAY_BE_NAN: ClassVar[str | tuple[str, ...]] = ()
 
     description: Described

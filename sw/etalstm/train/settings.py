@@ -57,8 +57,7 @@ RATES = {SGD: 0.2, ADAM: 0.002, ADAMW: 0.002}  # that of SGD brings digits above
 HEADING = "Settings of a run of eta-lstm train; what is not here is the program's default."
 RUN, MODEL, LEARN = "The run", "Model", "Learning"
 KEPT, MACHINE = "What is kept and computed", "Machine"
-PANELS = (RUN, DATA, MODEL, LEARN, KEPT, MACHINE)
-"""Groups of the help, in their order."""
+PANELS = (RUN, DATA, MODEL, LEARN, KEPT, MACHINE)  # groups of the help, in their order
 
 WITHOUT_SGD = Unused("only used with --optimizer sgd", lambda run, _: run.optimizer != SGD)
 WITH_SGD = Unused("not used with --optimizer sgd", lambda run, _: run.optimizer == SGD)
@@ -336,17 +335,12 @@ class Settings(DataSettings):
     def execution(self, storage: Storage) -> Execution:
         """Give how a run's network is computed in the first epoch, but for what is left to the device.
 
-        That are ``auto`` slices, in whose place there is 1, and shared tokens, of which there are none.
+        ``auto`` slices become 1. Tokens are not shared.
 
         Parameters
         ----------
         storage : Storage
             What layers keep now: with a `storage` that chooses, it changes from epoch to epoch.
         """
-        return Execution(
-            storage=storage,
-            slices=1 if isinstance(self.slices, str) else self.slices,
-            delta_inputs=self.delta_inputs_at(),
-            weight_format=self.weight_format,
-            architecture=architecture(self.architecture),
-        )
+        slices, machine = 1 if isinstance(self.slices, str) else self.slices, architecture(self.architecture)
+        return Execution(storage, slices, self.delta_inputs_at(), self.weight_format, architecture=machine)

@@ -49,26 +49,16 @@ COMPENSATION, LOSS, GUARD = PARTS = ("compensation", "loss", "guard")
 
 @dataclass(frozen=True)
 class Skipping:
-    """How cells are chosen, and what is done for those that are left out.
+    """How cells are chosen, and what is done for those that are left out."""
 
-    Members
-    -------
-    tau : float
-        τ, at least 0 and below 1.
-    last_steps : int, optional
-        Plain truncation in the place of τ: every layer keeps so many steps of each sequence, the last ones. There is
-        nothing that a guard could change.
-    full_epochs : int
-        Epochs at the beginning in which no cell is skipped.
-    without : collection of str
-        Parts that are left out. ``compensation``: the gradient of the cells that are kept is not scaled up. ``loss``:
-        measurements are averaged as they are, not divided by the loss of their iteration. ``guard``: nothing watches
-        the validation loss.
-    """
-
-    tau: float = 0.0
+    tau: float = 0.0  # τ, at least 0 and below 1
+    # Plain truncation in the place of τ: every layer keeps so many steps of each sequence, the last ones. There is
+    # nothing that a guard could change.
     last_steps: int | None = None
-    full_epochs: int = EPOCHS_FULL
+    full_epochs: int = EPOCHS_FULL  # epochs at the beginning in which no cell is skipped
+    # Parts that are left out. ``compensation``: the gradient of the cells that are kept is not scaled up. ``loss``:
+    # measurements are averaged as they are, not divided by the loss of their iteration. ``guard``: nothing watches the
+    # validation loss.
     without: Collection[str] = ()
 
     @property
@@ -117,17 +107,12 @@ class Significance:
     and makes the next epoch full; if that one is no better, it was not the skipping, and τ is what it was. Where the
     training loss falls as it should, the network overfits, which no full epoch would heal.
 
-    Parameters
-    ----------
-    per_step : bool
-        A loss at every step, or at each sequence's last.
-    untrained : float
-        Loss of a network that has learnt nothing, see :func:`etalstm.train.loss.untrained_loss`.
+    `per_step`: a loss at every step, or at each sequence's last. `untrained`: loss of a network that has learnt
+    nothing, see :func:`etalstm.train.loss.untrained_loss`.
 
     Members
     -------
-    tau : float
-        As the guard has it now.
+    tau : float    as the guard has it now
     arrays : dict of arrays, float32
         All state, for a checkpoint; may be set. One that began with another τ brings everything but that.
     """
@@ -164,8 +149,7 @@ class Significance:
         Parameters
         ----------
         lengths : array, integers, (B,)
-        steps : int
-            Steps T of the batch, at most those of the profile.
+        steps : int    steps T of the batch, at most those of the profile
 
         Returns
         -------

@@ -54,8 +54,7 @@ def write_network(path: Path, layers: list[LayerParameters], model: HostModel) -
     write_onnx(path, Network(LstmState.of_layers(layers), embedding, output, model.identity.per_step))
 
 
-FORMATS = {".safetensors": write_safetensors, ".onnx": write_network}
-"""What a file's ending says of its format."""
+FORMATS = {".safetensors": write_safetensors, ".onnx": write_network}  # what a file's ending says of its format
 
 
 BATCH = 32  # sequences that are predicted at once
@@ -224,6 +223,9 @@ class TrainedModel:
     def generate(self, prompt: str, length: int, temperature: float = 1.0, seed: int = 0) -> str:
         """Go on with a text.
 
+        Raises ``ValueError`` if the network models no language, or a number is out of its range; :class:`DataError` if
+        the prompt is empty or has a token that is not known.
+
         Parameters
         ----------
         prompt : str
@@ -237,13 +239,6 @@ class TrainedModel:
         -------
         str
             The tokens that were added, without the prompt; never the unknown one.
-
-        Raises
-        ------
-        ValueError
-            If the network models no language, or a number is out of its range.
-        DataError
-            If the prompt is empty or has a token that is not known.
         """
         if self.identity.task != LANGUAGE:
             raise ValueError(f"only a network of the task language generates, this one's is {self.identity.task}")
@@ -269,12 +264,7 @@ class TrainedModel:
     def export(self, path: Path | str) -> None:
         """Write the parameters, in the format that the file's ending says: one of :data:`FORMATS`.
 
-        Raises
-        ------
-        ValueError
-            If there is no such format.
-        OSError
-            If the file cannot be written.
+        Raises ``ValueError`` if there is no such format; ``OSError`` if the file cannot be written.
         """
         path = Path(path)
         if path.suffix not in FORMATS:
@@ -306,6 +296,10 @@ def load(
 ) -> TrainedModel:
     """Load what a run has trained.
 
+    Raises :class:`RunError` if the folder holds no run, or its settings or its encoding are not what they should be;
+    :class:`CheckpointError` if there is no such checkpoint, or it is damaged; :class:`DeviceError` or ``ValueError`` if
+    there is no such device, or it cannot be opened.
+
     Parameters
     ----------
     run : Path
@@ -316,15 +310,6 @@ def load(
         Configuration of the accelerator; that of the run if not given.
     checkpoint : str, optional
         ``best``, the one with the lowest validation loss, or ``last``; the best if there is one.
-
-    Raises
-    ------
-    RunError
-        If the folder holds no run, or its settings or its encoding are not what they should be.
-    CheckpointError
-        If there is no such checkpoint, or it is damaged.
-    DeviceError, ValueError
-        If there is no such device, or it cannot be opened.
     """
     folder = RunFolder(run)
     settings, encoding = folder.read_settings(), folder.read_encoding()

@@ -98,7 +98,7 @@ async def reads_no_weights_that_no_delta_needs(dut, stall):
         planned = session.plan.traffic()["weights"]["read"]
         spared = counters["spared_bytes"]["weights"]
         assert spared == planned - counters["read_bytes"]["weights"]
-        (width,) = {group.count for group in session.plan.map.layers[0].tiling.column_groups}
+        (width,) = {span.count for span in session.plan.map.layers[0].tiling.column_spans}
         row_bytes = width * config.lanes * 4 * config.channels
         assert counters["rows_skipped"] * row_bytes == spared > 0
         assert counters["rows_skipped"] < counters["rows_seen"]
@@ -132,14 +132,14 @@ def gradients_of(session, dy):
 
 def move_streams(session):
     """Read all streams, spoil the log, write them behind where they were."""
-    (held,) = session.plan.map.kept.held
-    streams, region = session.spill.intermediates, held.region
-    sealed = streams.read(held)
+    (segment,) = session.plan.map.stored.segments
+    streams, region = session.spill.intermediates, segment.region
+    sealed = streams.read(segment)
     taken = math.ceil(session.memory()["log_used"] / session.memory()["log"] * region.vectors)
     assert taken <= region.vectors - taken, "there is no other half"
     session.windows.write_words(region, np.full(region.index.shape, 0xDEADBEEF, np.uint32))
-    log = replace(held.log, array=region.part(taken, region.vectors - taken))
-    streams.write(replace(held, log=log), sealed)
+    log = replace(segment.log, array=region.section(taken, region.vectors - taken))
+    streams.write(replace(segment, log=log), sealed)
 
 
 def dense_macs(session):

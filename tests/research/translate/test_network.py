@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from etalstm.research.translate import Sizes, Translator, beam_search, greedy_search
-from etalstm.research.translate.corpus import batch_of, padded
+from etalstm.research.translate.corpus import END, PADDING, START, batch_of, padded
 from etalstm.research.translate.network import loss_of
-from etalstm.research.translate.vocabulary import END, PADDING, START
 
 SOURCES = [[4, 5, 6, 7], [8], [9, 4, 5]]
 TARGETS = [[4, 5], [6, 7, 8, 4], []]

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from etalstm.research.translate.corpus import batch_of, grouped
-from etalstm.research.translate.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary
+from etalstm.research.translate.corpus import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary, batch_of, grouped
 from etalstm.research.translate_settings import Tokens
 
 SENTENCES = [["b", "a", "b"], ["c", "b", "a"], ["d"]]

@@ -16,19 +16,14 @@ from etalstm.data.dataset import padding
 from etalstm.data.lengths import READERS, sources, spread, static_buckets
 from etalstm.device import Device, TrainingShape
 from etalstm.network.execution import PRESET_HELP
-from etalstm.network.shape import NetworkShape, check_size, initial_parameters
+from etalstm.network.shape import NetworkShape, check_sizes, initial_parameters
 from etalstm.network.slices import AUTO
 
 
 class IterationCycles:
     """Measures iterations on random numbers, in one session for all lengths of a data set.
 
-    Parameters
-    ----------
-    device : Device
-    network : NetworkShape
-    batch, steps : int
-        Sequences B, and the most steps of one.
+    `batch`, `steps`: sequences B, and the most steps of one.
     """
 
     def __init__(self, device: Device, network: NetworkShape, batch: int, steps: int):
@@ -97,8 +92,7 @@ def buckets(
     Of the Penn Treebank that is of its sentences. With a preset also the cycles of the simulated accelerator.
     """
     network = NetworkShape(inputs, hidden)
-    for name, size in (("batch", batch), ("batches", batches)):
-        check_size(name, size)
+    check_sizes(batch=batch, batches=batches)
     with nullcontext() if preset is None else open_machine(preset) as device:
         for found in sources(data):
             cycles = IterationCycles(device, network, batch, found.steps) if device else None

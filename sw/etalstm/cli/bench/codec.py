@@ -28,19 +28,10 @@ def threshold_for(density: float) -> float:
 def rates(alone: dict, products: dict, beside: dict, elements: int, channels: int) -> dict:
     """Put the counters of three programs together: of streams, of products, and of both.
 
-    Parameters
-    ----------
-    alone, products, beside : dict
-        Counters.
-    elements : int
-        That a channel compresses, and decompresses.
-
-    Returns
-    -------
-    dict
-        ``elements_per_cycle`` of the compressor, while the decompressor takes as many; ``mac_cycles`` of a channel from
-        each MAC instruction's start to its last MAC without streams, and ``beside_mac_cycles`` with them; ``stalled``:
-        what was lost, as a share.
+    `alone`, `products`, `beside`: counters. `elements`: that a channel compresses, and decompresses. Gives a dict:
+    ``elements_per_cycle`` of the compressor, while the decompressor takes as many; ``mac_cycles`` of a channel from
+    each MAC instruction's start to its last MAC without streams, and ``beside_mac_cycles`` with them; ``stalled``: what
+    was lost, as a share.
     """
     quiet, busy = (counters["mac_phase"] / channels for counters in (products, beside))
     return {

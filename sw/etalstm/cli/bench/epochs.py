@@ -42,11 +42,8 @@ def iterations(
 ) -> dict[tuple[str, int], np.ndarray]:
     """Model an iteration of some numbers of steps in all arrangements.
 
-    Returns
-    -------
-    dict
-        From (arrangement, boards) to an array (len(steps), 3) of :data:`NUMBERS`; an arrangement that there is not is
-        left out.
+    Gives a dict: from (arrangement, boards) to an array (len(steps), 3) of :data:`NUMBERS`; an arrangement that there
+    is not is left out.
     """
     sizes, found = [(network, batch, count) for count in steps], {}
     measure = remembering(partial(measure_all, processors=count_processors(), config=config))
@@ -85,14 +82,8 @@ def measured(
     found, first = iterations(config, network, batch, steps, boards), None
     for (arrangement, count), numbers in found.items():
         for case, (counts, empty) in epochs.items():
-            entry: dict[str, Any] = {
-                "data": data.name,
-                "arrangement": arrangement,
-                "boards": count,
-                "buckets": case,
-                "padding": empty,
-            }
-            entry |= of_epoch(counts, steps, numbers)
+            entry: dict[str, Any] = {"data": data.name, "arrangement": arrangement, "boards": count, "buckets": case}
+            entry |= {"padding": empty} | of_epoch(counts, steps, numbers)
             first = first or entry["seconds"]
             yield entry | {"speedup": first / entry["seconds"]}
 

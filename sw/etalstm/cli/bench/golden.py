@@ -11,7 +11,7 @@ from typer import Option
 
 from etalstm.golden.trainer import Rows, network_backward, network_forward
 from etalstm.host.turns import take_turns
-from etalstm.network.shape import NetworkShape, check_size, initial_parameters, operations
+from etalstm.network.shape import NetworkShape, check_sizes, initial_parameters, operations
 
 
 def golden_work(shape: NetworkShape, batch: int, steps: int) -> Callable[[], object]:
@@ -57,8 +57,7 @@ def golden(
 ) -> None:
     """Measure the exact golden forward and backward pass, and PyTorch on the same work if it is installed."""
     shape = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
-    for name, size in (("batch", batch), ("steps", steps), ("runs", runs)):
-        check_size(name, size)
+    check_sizes(batch=batch, steps=steps, runs=runs)
     giga = operations(shape, batch, steps) / 1e9
     works = [golden_work(shape, batch, steps)]
     if importlib.util.find_spec("torch"):

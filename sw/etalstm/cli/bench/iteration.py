@@ -8,32 +8,20 @@ from typing import Annotated, Any
 import numpy as np
 from typer import Context, Option
 
+from etalstm.cli import options
 from etalstm.cli.bench.iteration_trained import trained_iteration
 from etalstm.cli.devices import open_machine
-from etalstm.cli.options import (
-    SIZES,
-    Trace,
-    TraceFirst,
-    TraceLast,
-    read_slices,
-    refuse,
-    trace_options,
-)
+from etalstm.cli.options import SIZES, read_slices, refuse, trace_options
 from etalstm.cli.parser import given
 from etalstm.data.lengths import Amount
 from etalstm.device import TrainingShape
 from etalstm.network.architecture import SWING
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.execution import (
-    ARCHITECTURE_HELP,
-    CELL_HELP,
     FLOAT32,
     INPUT_THRESHOLD_HELP,
-    PRESET_HELP,
-    REFRESH_HELP,
     SHARED_TOKENS_HELP,
     SLICES_HELP,
-    WEIGHT_FORMAT_HELP,
     Execution,
     number_or_off,
     tokens_or_auto,
@@ -42,6 +30,8 @@ from etalstm.network.shape import NetworkShape, initial_parameters, operations
 from etalstm.network.shared_tokens import OFF
 from etalstm.network.storage import DENSE, MS1, Usage, read_thresholds
 from etalstm.research.contenders import EVERY_CASE, OTHERS, read_contenders
+
+OF_TRAINED = ("dataset", "data", "theta", "storage", "delta_target", "ms2", "batches", "length", "against")
 
 
 def measure(session, shape: TrainingShape, forward_only: bool = False) -> tuple[dict, float]:
@@ -90,16 +80,16 @@ def account(counters: dict, macs: int, channels: int, lanes: int) -> dict:
 
 def iteration(
     context: Context,
-    preset: Annotated[str, Option(help=PRESET_HELP)] = "sim",
-    inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
-    hidden: Annotated[int, Option(help="Units of a layer")] = 32,
-    layers: Annotated[int, Option(help="Layers")] = 1,
-    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
+    preset: options.PresetName = "sim",
+    inputs: options.InputSize = 8,
+    hidden: options.Units = 32,
+    layers: options.Layers = 1,
+    cell: options.CellName = LSTM.name,
     batch: Annotated[int, Option(help="Sequences; with --weights the run's if not given")] = 32,
-    steps: Annotated[int, Option(help="Steps")] = 8,
-    architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
+    steps: options.Steps = 8,
+    architecture: options.Architecture = SWING.name,
     slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: what the machine uses best")] = "1",
-    weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
+    weight_format: options.WeightFormat = FLOAT32,
     weights: Annotated[
         Path | None, Option(help="Folder or checkpoint of a training run: measure its network, as every architecture")
     ] = None,
@@ -114,7 +104,7 @@ def iteration(
     ] = "off",
     ms2: Annotated[str, Option(help="With --weights of a run that skipped cells: τ of η-LSTM, or off")] = "off",
     input_threshold: Annotated[str, Option(help=f"{INPUT_THRESHOLD_HELP}; with --weights: of η-LSTM")] = "0",
-    refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
+    refresh: options.Refresh = None,
     shared_tokens: Annotated[str, Option(help=f"{SHARED_TOKENS_HELP}; with --weights: of η-LSTM, or auto")] = OFF,
     batches: Annotated[int, Option(help="With --weights: batches, an iteration of η-LSTM on each")] = 1,
     length: Annotated[
@@ -129,10 +119,10 @@ def iteration(
         ),
     ] = ",".join(OTHERS),
     stall: Annotated[float, Option(help="Probability that a memory handshake waits a cycle")] = 0.0,
-    trace: Trace = None,
-    trace_first: TraceFirst = None,
-    trace_last: TraceLast = None,
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
+    trace: options.Trace = None,
+    trace_first: options.TraceFirst = None,
+    trace_last: options.TraceLast = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure one training iteration on the simulated accelerator, of random data or of a trained network."""
     if weights is not None:
@@ -149,19 +139,7 @@ def iteration(
         amount = Amount(batches, length)
         trained_iteration(weights, dataset, data, amount, read_contenders(against), stall, as_json, **chosen)
         return
-    refuse(
-        context,
-        "only used with --weights",
-        "dataset",
-        "data",
-        "theta",
-        "storage",
-        "delta_target",
-        "ms2",
-        "batches",
-        "length",
-        "against",
-    )
+    refuse(context, "only used with --weights", *OF_TRAINED)
     network = NetworkShape(inputs, hidden, layers, cell)
     number, choose_slices = read_slices(slices)
     execution = Execution.read(

@@ -29,22 +29,11 @@ MEGA = 1e6
 def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen: Any) -> Settings:
     """Give the settings of a run, with others on top.
 
-    Parameters
-    ----------
-    run : Path
-        Folder of ``eta-lstm train``.
-    dataset : str, optional
-        What it must have been trained on.
-    data : Path, optional
-        Directory of the data set's files.
-    chosen : other settings
+    Raises ``ValueError`` if it was trained on another data set, or cells are to be skipped and it has not measured
+    which matter; :class:`RunError` if the folder holds no run.
 
-    Raises
-    ------
-    ValueError
-        If it was trained on another data set, or cells are to be skipped and it has not measured which matter.
-    RunError
-        If the folder holds no run.
+    `run`: folder of ``eta-lstm train``. `dataset`: what it must have been trained on. `data`: directory of the data
+    set's files.
     """
     settings = RunFolder(run).read_settings()
     if dataset not in (None, settings.dataset):
@@ -60,16 +49,13 @@ def measure(settings: Settings, device: HardwareDevice, run: Path, amount: Amoun
     A machine that skips no zeros takes the same cycles for every batch of as many steps. So one batch tells them,
     unless it skips cells or compresses intermediates, or the run has length buckets.
 
-    Returns
-    -------
-    dict
-        ``batches``; ``cycles`` of an iteration, their mean, and of each pass in ``passes``; ``deviation``: the standard
-        deviation of an iteration's cycles, None of a single one; ``pes`` shares of their time: ``utilization``
-        (multiplications with a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``,
-        ``delta_density``, ``input_density``, ``cells_skipped`` (a share) and ``real`` (share of the steps that are no
-        padding) of the batches; ``streams``: with compressed storage, words of the streams over :func:`least_words`,
-        else None; ``bytes`` of all batches by direction and kind, and of weights those ``spared`` that were planned to
-        be read but not needed.
+    Gives a dict: ``batches``; ``cycles`` of an iteration, their mean, and of each pass in ``passes``; ``deviation``:
+    the standard deviation of an iteration's cycles, None of a single one; ``pes`` shares of their time: ``utilization``
+    (multiplications with a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``,
+    ``delta_density``, ``input_density``, ``cells_skipped`` (a share) and ``real`` (share of the steps that are no
+    padding) of the batches; ``streams``: with compressed storage, words of the streams over :func:`least_words`, else
+    None; ``bytes`` of all batches by direction and kind, and of weights those ``spared`` that were planned to be read
+    but not needed.
     """
     data = open_data(settings)
     if amount.length is not None:
@@ -124,14 +110,9 @@ def trained_iteration(
 
     Parameters
     ----------
-    weights : Path
-        Folder of ``eta-lstm train``.
-    dataset, data, chosen : see :func:`settings_of`
-    amount : Amount
-    against : sequence of Contender
-        The other machines, with or without MS1 and MS2.
-    stall : float
-        Probability that a memory handshake waits a cycle.
+    weights : Path                     folder of ``eta-lstm train``
+    against : sequence of Contender    the other machines, with or without MS1 and MS2
+    stall : float                      probability that a memory handshake waits a cycle
     as_json : bool
         One object at the end instead of a line as soon as each is known; ``speedup`` is how many times as fast η-LSTM
         is. What skips zeros spends no product on padding, the others do: ``speedup_on_real_steps`` counts of their

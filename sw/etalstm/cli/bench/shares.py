@@ -45,12 +45,8 @@ def halves(elementwise: int, moved: int = 0) -> Division:
 class ShareSweep:
     """Looks for the divisions with the fewest cycles.
 
-    Parameters
-    ----------
-    measure : callable
-        Gives the cycles of an architecture: of an iteration if it is called static, of a forward pass if inference.
-    report : callable
-        Told every measurement, a dict.
+    `measure`: gives the cycles of an architecture: of an iteration if it is called static, of a forward pass if
+    inference. `report`: told every measurement, a dict.
     """
 
     def __init__(self, measure: Callable[[Architecture], int], report: Callable[[dict], None]):

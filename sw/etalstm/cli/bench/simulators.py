@@ -2,14 +2,13 @@
 
 import importlib
 import importlib.util
-import json
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated
 
 from typer import Option
 
-from etalstm.cli.output import say
+from etalstm.cli.output import give, say
 from etalstm.device import TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.network.execution import PRESET_HELP
@@ -35,8 +34,7 @@ def simulators(
     batch: Annotated[int, Option(help="Sequences")] = 32,
     steps: Annotated[int, Option(help="Steps")] = 2,
     against: Annotated[
-        Against | None,
-        Option(help="What to measure it beside; default: whole for machines of many channels"),
+        Against | None, Option(help="What to measure it beside; default: whole for machines of many channels")
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
@@ -53,11 +51,7 @@ def simulators(
         Against.WHOLE: (_trial("etalstm_sim.trials.speed.builds", "compare_builds"), _show_whole),
         Against.UNCHECKED: (_trial("etalstm_sim.trials.speed.protocol_cost", "compare_checkers"), _show_unchecked),
     }[against]
-    found = compare(preset, shape, say)
-    if as_json:
-        print(json.dumps(found))
-    else:
-        show(found)
+    give(compare(preset, shape, say), as_json, show)
 
 
 def _default(preset):

@@ -21,11 +21,7 @@ from etalstm_hw.contract import STREAM_INDEX, Opcode
 class DeltaProducts:
     """The products Wᵀδ (``backward``) and dW (``gradient``) of a session's top layer, as programs of their own.
 
-    Parameters
-    ----------
-    device : HardwareDevice
-    session : HardwareSession
-        The only one of the device, with compressed storage.
+    `session`: the only one of the device, with compressed storage.
     """
 
     def __init__(self, device, session):
@@ -37,7 +33,7 @@ class DeltaProducts:
     def fill(self, density: float) -> None:
         """Draw δ anew, about a share of `density` not zero, and write its streams as the machine would."""
         generator, config = np.random.default_rng(0), self._accelerator.config
-        log, index, batch = self._map.kept.deltas, self._layer.delta_index, self._map.batch
+        log, index, batch = self._map.stored.deltas, self._layer.delta_index, self._map.batch
         for channel in range(config.channels):
             log_beats, indices = [], np.zeros((index.vectors, config.lanes), np.uint32)
             beat = log.first * config.vector_beats
@@ -47,9 +43,9 @@ class DeltaProducts:
                 values[generator.random(values.size) >= density] = 0
                 words = encode(values, beat_words=config.beat_words).reshape(-1, config.beat_words)
                 kept = np.count_nonzero(values)
-                place = (index.first + number) * config.vector_beats
-                indices[number, : len(STREAM_INDEX)] = index_words(beat, len(words), values.size, kept, place)
-                self._words[channel, place] = stream_words(kept, values.size)
+                address = (index.first + number) * config.vector_beats
+                indices[number, : len(STREAM_INDEX)] = index_words(beat, len(words), values.size, kept, address)
+                self._words[channel, address] = stream_words(kept, values.size)
                 log_beats.append(words)
                 beat += len(words)
             for array, words in ((index, indices), (log, np.concatenate(log_beats))):

@@ -15,13 +15,7 @@ FILES = {"md": "contract.md", "h": "etalstm_contract.h", "json": "contract.json"
 
 
 def render(format: str) -> str:
-    """Write the contract in a format.
-
-    Raises
-    ------
-    ValueError
-        If there is no such format.
-    """
+    """Write the contract in a format. Raises ``ValueError`` if there is no such format."""
     described = describe()
     match format:
         case "md":

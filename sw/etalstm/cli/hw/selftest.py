@@ -7,23 +7,23 @@ from typing import Annotated
 import typer
 from typer import Option
 
+from etalstm.cli import options
 from etalstm.cli.devices import open_machine
-from etalstm.cli.options import Trace, TraceFirst, TraceLast, trace_options
+from etalstm.cli.options import trace_options
 from etalstm.device.machine.hardware import is_hardware, is_simulation
 from etalstm.device.selftest import MEMORY_BYTES
 from etalstm.device.selftest import selftest as run_selftest
 from etalstm.device.selftest.bench import Finding, Outcome
 from etalstm.errors import DeviceError
-from etalstm.network.execution import PRESET_HELP
 
 
 def selftest(
     device: Annotated[str, Option(help="Machine to test: sim, xdma:N or xdma:sim")] = "sim",
-    preset: Annotated[str, Option(help=PRESET_HELP)] = "sim",
+    preset: options.PresetName = "sim",
     memory: Annotated[int, Option(help="Bytes of memory that the host tests, spread over all of it")] = MEMORY_BYTES,
-    trace: Trace = None,
-    trace_first: TraceFirst = None,
-    trace_last: TraceLast = None,
+    trace: options.Trace = None,
+    trace_first: options.TraceFirst = None,
+    trace_last: options.TraceLast = None,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object per check")] = False,
 ) -> None:
     """Test a machine from its registers to a training run; exit code 1 if anything is wrong."""

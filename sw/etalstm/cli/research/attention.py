@@ -1,11 +1,10 @@
 """``eta-lstm research attention``: what computing attention's maps again costs and saves."""
 
-import json
 from typing import Annotated
 
 from typer import Option
 
-from etalstm.cli.output import print_rows, with_extra
+from etalstm.cli.output import give, print_rows, with_extra
 
 
 def attention(
@@ -20,11 +19,7 @@ def attention(
 ) -> None:
     """Measure attention whose maps are kept, and attention whose maps are computed again."""
     bench = with_extra("etalstm.research.translate.attention_bench")
-    result = bench.measure(bench.Measured(hidden, batch, steps, tokens, kind, runs, device))
-    if as_json:
-        print(json.dumps(result))
-        return
-    show_attention(result)
+    give(bench.measure(bench.Measured(hidden, batch, steps, tokens, kind, runs, device)), as_json, show_attention)
 
 
 def show_attention(result: dict) -> None:

@@ -57,10 +57,7 @@ def paper(
 def answer(request: Request, config: Config) -> dict:
     """Model an iteration; of one that does not fit the memory, say so and model it with a larger one.
 
-    Returns
-    -------
-    dict
-        What :func:`etalstm.model.measured.measure` finds, and ``fits``.
+    Gives a dict: what :func:`etalstm.model.measured.measure` finds, and ``fits``.
     """
     network = NetworkShape(request.hidden, request.hidden, request.layers)
     one = partial(measure, network, request.batch, request.steps, execution=request.execution, shares=request.shares)

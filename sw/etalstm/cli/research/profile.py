@@ -72,10 +72,10 @@ def latency(
     shared: dict[str, Any] = {
         "dimension": dimension,
         "inputs": inputs,
-        "hidden": hidden if dimension == INPUT else None,
         "cell": cell,
         "storage": Storage(storage).policy,
     }
+    shared["hidden"] = hidden if dimension == INPUT else None
     shared |= {"batch": check_size("batch", batch), "steps": check_size("steps", steps), "forward": forward}
     if host:
         profile = _of_host(networks, runs, HOST_TOLERANCE if tolerance is None else tolerance, shared)

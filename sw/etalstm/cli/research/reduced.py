@@ -1,11 +1,10 @@
 """``eta-lstm research reduced``: what the two memory savings cost and save as software, in PyTorch."""
 
-import json
 from typing import Annotated
 
 from typer import Option
 
-from etalstm.cli.output import print_rows, with_extra
+from etalstm.cli.output import give, print_rows, with_extra
 from etalstm.network.storage import read_thresholds
 
 
@@ -22,11 +21,7 @@ def reduced(
     """Measure the memory savings MS1, MS2 and Combine-MS in PyTorch, forward and backward."""
     bench = with_extra("etalstm.research.reduced.savings_bench")
     options = bench.Options(read_thresholds(theta), skip, device, runs)
-    result = bench.measure(bench.drawn(hidden, batch, steps), options)
-    if as_json:
-        print(json.dumps(result))
-        return
-    show_reduced(result)
+    give(bench.measure(bench.drawn(hidden, batch, steps), options), as_json, show_reduced)
 
 
 def show_reduced(result: dict) -> None:

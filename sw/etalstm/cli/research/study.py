@@ -6,9 +6,9 @@ from typing import Annotated
 
 from typer import Argument, Context, Option
 
+from etalstm.cli.declared import chosen, with_settings
 from etalstm.cli.options import refuse
 from etalstm.cli.output import say, with_extra
-from etalstm.cli.parser import given
 from etalstm.cli.research.profile import RUNS
 from etalstm.cli.research.translate import package
 from etalstm.data import DATASETS, TASKS
@@ -23,12 +23,12 @@ from etalstm.research.studies.reduction import FORM, OF_MS2, Reduction
 from etalstm.research.studies.several import USES, choose_all, read_sizes, rows_by_size
 from etalstm.research.studies.several import markdown as page_of_sizes
 from etalstm.research.studies.shrinking import FILE, ShrunkRun, read_runs, write_runs
-from etalstm.research.studies.shrinking import Network as ShrunkNetwork
 from etalstm.research.studies.shrinking_page import draw_runs, markdown
 from etalstm.research.studies.study import run_study
 from etalstm.research.studies.subject import Network, Subject
+from etalstm.research.translate_settings import PANELS as OF_TRANSLATION
 from etalstm.research.translate_settings import TranslationSettings
-from etalstm.train.settings import OPTIMIZERS, RATES, Settings
+from etalstm.train.settings import PANELS, Settings
 
 OUT_HELP = "Folder for density.json, density.md and density.svg"
 SEEDS_HELP = "Runs of each kind"
@@ -37,20 +37,8 @@ SEEDS_HELP = "Runs of each kind"
 def study_of(subject: Subject, settings, runs: str, seeds: int, out: Path) -> None:
     """Train what a folder's study lacks; write its table and, with matplotlib, its figure.
 
-    Parameters
-    ----------
-    subject : Subject
-    settings : dataclass
-        Of all runs, as the subject has them.
-    runs : str
-        As :meth:`Reduction.of_several` reads it.
-    seeds : int
-    out : Path
-
-    Raises
-    ------
-    ValueError
-        Naming the value that cannot be.
+    `settings`: of all runs, as the subject has them. `runs`: as :meth:`Reduction.of_several` reads it. Raises
+    ``ValueError``, naming the value that cannot be.
     """
     check_size("seeds", seeds)
     study = run_study(subject, settings, Reduction.of_several(runs), seeds, out / "density.json", say)
@@ -68,9 +56,15 @@ def _can_draw() -> bool:
 
 
 KINDS = "dense,ms1:0.1,ms1-bf16:0.1,ms1-bf16:0.2,ms1-bf16:0.1:0.05,ms1-bf16:0.2:0.1"
+TRAINED = (
+    "hidden layers batch steps embedding epochs iterations optimizer learning_rate decay momentum dropout clip "
+    "evaluation_batches"
+)
 
 
+@with_settings(Settings, PANELS, TRAINED)
 def density(
+    context: Context,
     out: Annotated[Path, Option(help=OUT_HELP)],
     dataset: Annotated[str | None, Option(help=", ".join(DATASETS))] = None,
     data: Annotated[
@@ -86,42 +80,20 @@ def density(
         ),
     ] = KINDS,
     seeds: Annotated[int, Option(help=SEEDS_HELP)] = 5,
-    hidden: Annotated[int, Option(help="Units of a layer")] = Settings.hidden,
-    layers: Annotated[int, Option(help="LSTM layers")] = Settings.layers,
-    batch: Annotated[int, Option(help="Sequences of an iteration")] = Settings.batch,
-    steps: Annotated[int | None, Option(help="Steps of an iteration [default: the data set's]")] = Settings.steps,
-    embedding: Annotated[int, Option(help="Size of a token's vector")] = Settings.embedding,
-    epochs: Annotated[int, Option(help="Passes over the training split")] = Settings.epochs,
-    iterations: Annotated[int | None, Option(help="At most so many iterations")] = Settings.iterations,
-    optimizer: Annotated[str, Option(help=", ".join(OPTIMIZERS))] = Settings.optimizer,
-    lr: Annotated[
-        float | None, Option(help=f"Learning rate [default: {', '.join(f'{n} {r:g}' for n, r in RATES.items())}]")
-    ] = Settings.learning_rate,
-    decay: Annotated[float, Option(help="An epoch's learning rate over that of the one before")] = Settings.decay,
-    momentum: Annotated[float, Option(help="Momentum")] = Settings.momentum,
-    dropout: Annotated[float, Option(help="Share of the outputs between layers that is dropped")] = Settings.dropout,
-    clip: Annotated[float, Option(help="Largest norm of the gradient, 0 for any")] = Settings.clip,
-    evaluation_batches: Annotated[
-        int | None, Option(help="At most so many batches of an evaluation")
-    ] = Settings.evaluation_batches,
+    **_,
 ) -> None:
     """Train over what reduces training, with several seeds; write a table and, with matplotlib, a figure.
 
     A folder that holds part of the study already is completed.
     """
-    settings = Settings(
-        dataset, hidden=hidden, layers=layers, batch=batch, steps=steps, embedding=embedding, epochs=epochs,
-        iterations=iterations, optimizer=optimizer, learning_rate=lr, momentum=momentum, clip=clip,
-        evaluation_batches=evaluation_batches, data=None if data is None else str(data), task=task, decay=decay,
-        dropout=dropout,
-    )  # fmt: skip
-    study_of(Network(), settings, runs, seeds, out)
+    study_of(Network(), Settings(**chosen(context, Settings)), runs, seeds, out)
 
 
-OF_STUDY = ("out", "runs", "seeds")
 TRANSLATION_KINDS = "dense,ms1-bf16:0.1"
+TRANSLATED = "hidden embedding layers attention dropout batch epochs learning_rate clip lower sentences"
 
 
+@with_settings(TranslationSettings, OF_TRANSLATION, TRANSLATED)
 def translation(
     context: Context,
     out: Annotated[Path, Option(help=OUT_HELP)],
@@ -133,25 +105,14 @@ def translation(
         Option(help="policy:theta::share:input_threshold of each kind of run, as of eta-lstm research study density"),
     ] = TRANSLATION_KINDS,
     seeds: Annotated[int, Option(help=SEEDS_HELP)] = 3,
-    hidden: Annotated[int | None, Option(help="Units of a layer")] = None,
-    embedding: Annotated[int | None, Option(help="Size of a token's vector")] = None,
-    layers: Annotated[int | None, Option(help="LSTM layers of the encoder, and of the decoder")] = None,
-    attention: Annotated[str | None, Option(help="additive or dot")] = None,
-    dropout: Annotated[float | None, Option(help="Share dropped in training")] = None,
-    batch: Annotated[int | None, Option(help="Pairs of an iteration")] = None,
-    epochs: Annotated[int | None, Option(help="Passes over the training pairs")] = None,
-    learning_rate: Annotated[float | None, Option("--lr", help="Of Adam, at the start")] = None,
-    clip: Annotated[float | None, Option(help="Largest norm of the gradient")] = None,
-    lower: Annotated[bool, Option("--lower", help="Texts in lower case")] = False,
-    sentences: Annotated[int | None, Option(help="The first so many pairs of each split [default: all]")] = None,
+    **_,
 ) -> None:
     """Train a translation model over what reduces training, with several seeds; write a table and a figure.
 
     Defaults are those of eta-lstm research translate train. A folder that holds part of the study already is completed.
     """
     parts = package()
-    chosen = {name: value for name, value in given(context).items() if name not in OF_STUDY}
-    settings = TranslationSettings(**chosen | {"data": str(data.absolute())})
+    settings = TranslationSettings(**chosen(context, TranslationSettings))
     study_of(parts.trainer.Translation(), settings, runs, seeds, out)
 
 
@@ -162,9 +123,9 @@ def choose(
     """Choose of each study the strongest reductions whose validation score is within its tolerance of dense runs."""
     found = choose_all(studies, studies.as_posix())
     write_whole(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    for name, chosen in found["sets"].items():
+    for name, of_uses in found["sets"].items():
         for use in ("dense", *USES):
-            one = chosen[use]
+            one = of_uses[use]
             text = f"{one['run']}, seeds: {len(one['seeds'])}, {one['score']:g}" if one else "none"
             print(f"{name}, {use}: {text}")
 
@@ -217,14 +178,10 @@ def _time(runs: list[ShrunkRun], steps: int, turns: int) -> None:
         seconds = timing.seconds_of([NetworkShape(*layer) for layer in layers], batch, steps, turns)
         by_layer = dict(zip(layers, seconds, strict=True))
         for one in shown:
-            one.milliseconds = _milliseconds(one, by_layer)
+            one.milliseconds = 1e3 * sum(by_layer[layer] for layer in one.layers())
 
 
 def _timed(run: ShrunkRun, batch: int) -> bool:
     """Tell whether a run has this batch, and LSTMs of one direction as PyTorch has them."""
     settings = run.settings
     return settings["batch"] == batch and settings["cell"] == LSTM.name and not settings["bidirectional"]
-
-
-def _milliseconds(network: ShrunkNetwork, by_layer: dict[tuple[int, int], float]) -> float:
-    return 1e3 * sum(by_layer[layer] for layer in network.layers())

@@ -8,26 +8,16 @@ from typing import Annotated
 import typer
 from typer import Option
 
+from etalstm.cli import options
 from etalstm.cli.devices import open_named
-from etalstm.cli.options import Trace, TraceFirst, TraceLast, trace_options
+from etalstm.cli.options import trace_options
 from etalstm.device import OffloadDevice, TrainingShape
 from etalstm.device.comparison import Comparison, RandomRun
 from etalstm.device.comparison import compare as run_comparison
 from etalstm.device.machine.hardware import HardwareDevice, is_simulation
 from etalstm.network.architecture import SWING
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import (
-    ARCHITECTURE_HELP,
-    CELL_HELP,
-    FLOAT32,
-    INPUT_THRESHOLD_HELP,
-    PRESET_HELP,
-    REFRESH_HELP,
-    SHARED_TOKENS_HELP,
-    SLICES_HELP,
-    WEIGHT_FORMAT_HELP,
-    Execution,
-)
+from etalstm.network.execution import FLOAT32, PRESET_HELP, SHARED_TOKENS_HELP, SLICES_HELP, Execution
 from etalstm.network.shape import NetworkShape, check_size
 
 
@@ -36,12 +26,12 @@ def compare(
         "golden,sim"
     ),
     preset: Annotated[str, Option(help=f"{PRESET_HELP}; or one for each device, with commas between")] = "test",
-    inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
-    hidden: Annotated[int, Option(help="Units of a layer")] = 16,
-    layers: Annotated[int, Option(help="Layers")] = 1,
-    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
-    batch: Annotated[int, Option(help="Sequences")] = 4,
-    steps: Annotated[int, Option(help="Steps")] = 4,
+    inputs: options.InputSize = 8,
+    hidden: options.Units = 16,
+    layers: options.Layers = 1,
+    cell: options.CellName = LSTM.name,
+    batch: options.Batch = 4,
+    steps: options.Steps = 4,
     iterations: Annotated[int, Option(help="Iterations")] = 1,
     loss: Annotated[str, Option(help="last or per-step")] = "per-step",
     stall: Annotated[float, Option(help="Probability that a simulated memory handshake waits a cycle")] = 0.0,
@@ -62,17 +52,17 @@ def compare(
     ] = False,
     delta_threshold: Annotated[float, Option(help="Gates' gradients below count as zero in the products")] = 0.0,
     skip_cells: Annotated[float, Option(help="Share of cells that are skipped")] = 0.0,
-    input_threshold: Annotated[str, Option(help=INPUT_THRESHOLD_HELP)] = "0",
-    refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
-    architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
+    input_threshold: options.InputThreshold = "0",
+    refresh: options.Refresh = None,
+    architecture: options.Architecture = SWING.name,
     slices: Annotated[int, Option(help=SLICES_HELP)] = 1,
-    weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
+    weight_format: options.WeightFormat = FLOAT32,
     shared_tokens: Annotated[str, Option(help=f"{SHARED_TOKENS_HELP}; x are vectors of as many tokens")] = "off",
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
-    trace: Trace = None,
-    trace_first: TraceFirst = None,
-    trace_last: TraceLast = None,
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
+    trace: options.Trace = None,
+    trace_first: options.TraceFirst = None,
+    trace_last: options.TraceLast = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train the same random network on several devices and compare every word; exit code 1 if any differs."""
     execution = Execution.read(

@@ -162,14 +162,14 @@ class Transfers:
         view, moved = chunk.data.data, 0
         while moved < len(view):
             address = chunk.address + moved
-            place = f"{name}: {self._verb} {len(view) - moved} bytes at address {address:#x}"
+            where = f"{name}: {self._verb} {len(view) - moved} bytes at address {address:#x}"
             try:
                 count = self._call(node, address, view[moved:])
             except OSError as error:
                 reason = "the driver's own time-out has passed" if error.errno == _DRIVER_GAVE_UP else error
-                raise TransferError(f"{place} failed: {reason}") from None
+                raise TransferError(f"{where} failed: {reason}") from None
             if count <= 0:
-                raise TransferError(f"{place}: no byte was moved")
+                raise TransferError(f"{where}: no byte was moved")
             moved += count
 
 

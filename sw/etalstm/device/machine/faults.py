@@ -121,11 +121,11 @@ def program_error(status: int, engine: int, instruction: int, words: Callable[[i
     reason = (kind.__doc__ or kind.__name__).rstrip(".").splitlines()[0]
     if status in (Status.ABORTED, Status.TRUNCATED):
         return kind(f"{status.name}: {reason}", status, name, instruction)
-    place = _place(engine, instruction, words, length)
-    return kind(f"{status.name}: {reason}; {name}, instruction {place}", status, name, instruction)
+    where = _position(engine, instruction, words, length)
+    return kind(f"{status.name}: {reason}; {name}, instruction {where}", status, name, instruction)
 
 
-def _place(engine: int, count: int, words, length: int) -> str:
+def _position(engine: int, count: int, words, length: int) -> str:
     """Name the instruction that an engine was at: its number in the program, its text, the turns of loops around it."""
     program = [word for first in range(0, length, _CHUNK) for word in words(first, min(_CHUNK, length - first))]
     found: tuple[int, tuple[int, ...]] | None

@@ -36,7 +36,7 @@ class HardwareDevice(Device):
         """Plan a network and place it in memory that no living session uses.
 
         If the whole batch does not fit, parts of it are worked on one after the other: as few as fit, of one slice at
-        least. The channels work in as many groups as is fastest, of those that the slices allow and that fit.
+        least. Of the numbers of groups that fit and that the slices allow, the fastest is taken.
         """
         for count in part_counts(shape.execution.slices):
             parts = Parts(shape.batch, shape.execution.slices, count)
@@ -73,7 +73,7 @@ class HardwareDevice(Device):
             sharing = plan_session(self.accelerator, shape.with_execution(shared_tokens=room), first_room(shape))
         except PlanError:
             return None
-        same = sharing.groups == plan.groups and len(sharing.map.kept.held) == len(plan.map.kept.held)
+        same = sharing.groups == plan.groups and len(sharing.map.stored.segments) == len(plan.map.stored.segments)
         return room if same else None
 
     def _fewest_slices(self, shape: TrainingShape) -> int:

@@ -26,7 +26,7 @@ class DeltaReader:
     """
 
     def __init__(self, network: NetworkMap, arrays: LayerArrays, skipped: np.ndarray, windows: Windows):
-        self._config, self._log, self._every = network.config, network.kept.deltas, network.kept.every_delta
+        self._config, self._log, self._every = network.config, network.stored.deltas, network.stored.every_delta
         self._arrays, self._skipped, self._memory, self._windows = arrays, skipped, network.memory, windows
         self._most_steps = network.steps
 
@@ -58,13 +58,13 @@ class DeltaReader:
         """Read the index beats: int64, (channels, T, batch tiles, unit tiles, words of an index)."""
         every, batch, size = self._arrays.delta_index, self._arrays.batch, self._config.vector_beats
         assert every, "a layer whose δ is compressed has indices"
-        of_steps = every.part(0, every.vectors // self._most_steps * self._skipped.size)
+        of_steps = every.section(0, every.vectors // self._most_steps * self._skipped.size)
         words = self._windows.read_words(of_steps).view(np.uint32)[..., : len(STREAM_INDEX)]
         shape = (self._memory.channels, self._skipped.size, -1, self._arrays.tiling.units.tiles, len(STREAM_INDEX))
         index = words.reshape(shape).astype(np.int64)
         elements = [[self._vectors(tile) * self._arrays.tiling.units.lanes] for tile in range(batch.count)]
-        places = (every.first + np.arange(index[0, ..., 0].size)).reshape(index.shape[1:-1]) * size
-        check_index(index[:, ~self._skipped], elements, places[~self._skipped])
+        addresses = (every.first + np.arange(index[0, ..., 0].size)).reshape(index.shape[1:-1]) * size
+        check_index(index[:, ~self._skipped], elements, addresses[~self._skipped])
         return index
 
     def _vectors(self, tile: int) -> int:
@@ -86,16 +86,16 @@ class DeltaReader:
             words = beats[channel, start - first : start - first + length].reshape(-1)
             block = decode(words, vectors * units.lanes, beat_words=self._config.beat_words)
             dense[channel, step, tile, unit * vectors : (unit + 1) * vectors] = block.reshape(vectors, units.lanes)
-        places = partial(layout.gates_index, units, gates, steps, batch)
+        make_index = partial(layout.gates_index, units, gates, steps, batch)
         size = self._memory.channels, dense[0].size // units.lanes, units.lanes
-        elements, shape = self._memory.of_batch(places, (steps, batch.batch, gates, units.size), axis=1)
+        elements, shape = self._memory.of_batch(make_index, (steps, batch.batch, gates, units.size), axis=1)
         return unpack(Array("delta", "deltas", 0, size, shape, elements), dense)
 
     def _beats(self, end: int) -> tuple[np.ndarray, int]:
         """Read the log up to a beat: uint32, (channels, beats, words of a beat); and the number of its first beat."""
         log, size = self._log, self._config.vector_beats
         assert log, "a layer whose δ is compressed has a log"
-        words = self._windows.read_words(log.part(0, max(1, -(-end // size) - log.first))).view(np.uint32)
+        words = self._windows.read_words(log.section(0, max(1, -(-end // size) - log.first))).view(np.uint32)
         return words.reshape(self._memory.channels, -1, self._config.beat_words), log.first * size
 
 
@@ -175,7 +175,7 @@ class Measures:
         if arrays.index is None:
             elements = int((~skipped).sum()) * batch * self._network.network.hidden_size
             return {"kept": (0,) * len(KINDS), "words": DENSE_TENSORS * elements}
-        of_steps = arrays.index.part(0, arrays.index.vectors // self._network.steps * skipped.size)
+        of_steps = arrays.index.section(0, arrays.index.vectors // self._network.steps * skipped.size)
         words = self._windows.read_words(of_steps).view(np.uint32)[:, :, : len(STREAM_INDEX)]
         index = words.reshape(len(words), skipped.size, -1, len(KINDS), len(STREAM_INDEX))[:, ~skipped]
         kept = index[..., STREAM_INDEX.index("kept")].sum((0, 1, 2))

@@ -46,8 +46,8 @@ class Room:
     def grow(self, log: int, given: float, written: float) -> None:
         """Give more room to a log that was too small.
 
-        Of all its streams, by their size before compression, it had taken the share `written` until it was full. That
-        lets expect what all of them need.
+        When it was full it had taken the share `written` of its streams, by their size before compression. The room
+        that all of them need is estimated from that.
         """
         self.replays += 1
         expected = SPARE * given / written if written else 2 * given
@@ -68,7 +68,7 @@ class Room:
         self._uses[log.number].append((end - log.array.first, log.worst))
 
     def end_pass(self, whole: bool) -> None:
-        """Learn from what the pass has used; one that is not of all cells tells little of those that are."""
+        """Note what the pass has used. Only a pass of the `whole` network tells how large the logs must be."""
         for number, uses in self._uses.items():
             self.used[number] = sum(used for used, _ in uses)
             if whole:

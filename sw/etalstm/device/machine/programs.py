@@ -75,7 +75,7 @@ class ProgramMemory:
         return sum(map(len, self.beside))
 
     def leave(self) -> None:
-        """Forget the regions: another plan follows, whose place is not known yet."""
+        """Forget the regions: another plan follows, whose addresses are not known yet."""
         self._regions.clear()
 
     def adopt(self, plan: Plan, address: int) -> None:

@@ -22,7 +22,7 @@ from etalstm.network.shape import LayerGradients, LayerParameters, canonical_row
 from etalstm.network.shared_tokens import SharedTokens
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.memory_map import Array, Placement
-from etalstm.plan.memory.operands import LOCAL_GRADIENTS, Place
+from etalstm.plan.memory.operands import LOCAL_GRADIENTS, Location
 from etalstm.plan.memory.sent import same_programs, threshold_parameters
 from etalstm.plan.memory.stored import REGIONS
 from etalstm.plan.passes.weights import needed_scale
@@ -141,7 +141,7 @@ class HardwareSession(Session):
     def _encode(self, layers, skipped):
         self._refuse_dense()
         streams = self._streams(skipped)
-        return chain.from_iterable(streams.encode(held, layers) for held in self._map.kept.held)
+        return chain.from_iterable(streams.encode(segment, layers) for segment in self._map.stored.segments)
 
     def _load_intermediates(self, x, h, streams, lengths, sent):
         self._refuse_dense()
@@ -151,7 +151,7 @@ class HardwareSession(Session):
         self._leave_intermediates()
 
     def _leave_intermediates(self) -> None:
-        """Have in the memory what the forward pass has left, or what the host gave in its place."""
+        """Have the intermediates in memory: run the forward pass, or write those that the host gave."""
         if self._from_host is None:
             self._run_forward()
             return
@@ -170,8 +170,8 @@ class HardwareSession(Session):
         for arrays, states in zip(self._map.layers, h, strict=True):
             self._write_input(arrays.h.first(len(states)), states, arrays.number)
         for arrays, values in zip(self._map.layers if sent else [], sent, strict=True):
-            parts = np.split(values, [arrays.sent[0].share.size], axis=2) if arrays.sent else []
-            for operand, part in zip(arrays.sent, parts, strict=True):
+            parts = np.split(values, [arrays.operands_sent[0].partition.size], axis=2) if arrays.operands_sent else []
+            for operand, part in zip(arrays.operands_sent, parts, strict=True):
                 self._write_input(operand.sent.first(len(x)), part, arrays.number)
         self.spill.take(sealed)
 
@@ -195,7 +195,7 @@ class HardwareSession(Session):
             x = np.where(self._active[:, :, None], x, np.float32(0))  # no product is spent on padding
         self._write_input(self._map.x.first(len(x)), x, 0)
         self._room.used.clear()
-        self.spill = Spill(self._map.kept.held, self._streams(self._skipped))
+        self.spill = Spill(self._map.stored.segments, self._streams(self._skipped))
 
     def _write_input(self, array: Array, values: np.ndarray, layer: int | None) -> None:
         """Write an array, of a layer or of all, that no program of the passes overwrites."""
@@ -218,7 +218,7 @@ class HardwareSession(Session):
             self._accelerator.set_parameter(numbers.threshold, threshold)
             if numbers.scale is not None:
                 self._accelerator.set_parameter(numbers.scale, needed_scale(threshold))
-        count = len(self._map.kept.held)
+        count = len(self._map.stored.segments)
         self._run_pass("forward", count, range(count), self.spill.during_forward)
 
     def _write_tokens(self) -> None:
@@ -257,7 +257,7 @@ class HardwareSession(Session):
         for arrays, h, c in zip(layers, dh, dc, strict=True):
             self.windows.write(arrays.dh.array, h[None])
             self.windows.write(arrays.dc.array, c[None])
-        count = len(layers) if self.plan.layers_apart else len(self._map.kept.held)
+        count = len(layers) if self.plan.layers_apart else len(self._map.stored.segments)
         self._run_pass("backward", count, reversed(range(count)), self._during_backward)
 
     def _during_backward(self, number: int) -> None:
@@ -325,7 +325,7 @@ class HardwareSession(Session):
     def count_streams(self) -> int:
         """Count the streams that :meth:`encode` gives for the cells that are not skipped."""
         streams = self._streams(self._skipped)
-        return sum(map(streams.count, self._map.kept.held))
+        return sum(map(streams.count, self._map.stored.segments))
 
     def take_counts(self) -> dict[str, dict]:
         """Give what each program has counted since the last forward pass or call, by its name, and forget it."""
@@ -349,13 +349,13 @@ class HardwareSession(Session):
             self._adopt(self._planned(self.shape))  # maybe with other segments, so other programs
 
     def _memory(self):
-        reserved = self.plan.footprint()
-        size = self._map.memory.vector_bytes * self._accelerator.config.channels
+        reserved, size = self.plan.footprint(), self._map.memory.vector_bytes * self._accelerator.config.channels
+        logs = [segment.log for segment in self._map.stored.segments[:REGIONS]]
         return {
             "reserved": reserved | {"program": reserved["program"] + self._programs.bytes_beside},
-            "log": sum(held.log.array.vectors for held in self._map.kept.held[:REGIONS] if held.log) * size,
+            "log": sum(log.array.vectors for log in logs if log) * size,
             "log_used": int(self._room.used.get(LOCAL_GRADIENTS, 0) * size),
-            "segments": len(self._map.kept.held),
+            "segments": len(self._map.stored.segments),
             "host": self.windows.moved,
             "replays": self._room.replays,
         }
@@ -407,8 +407,8 @@ class HardwareSession(Session):
         self._room.grow(number, given, written)
         self._adopt(self._planned(self.shape))
 
-    def _end_of(self, index: Place) -> int:
+    def _end_of(self, index: Location) -> int:
         """Give the largest beat, over channels, at which the stream of an index ends."""
-        words = self.windows.read_words(index.array.part(index.vector, 1)).view(np.uint32)[:, 0]
+        words = self.windows.read_words(index.array.section(index.vector, 1)).view(np.uint32)[:, 0]
         start, beats = (words[:, contract.STREAM_INDEX.index(name)] for name in ("start", "beats"))
         return int((start + beats).max())

@@ -123,12 +123,12 @@ class Scrubber:
             _compare_elements(_named(array, layer), array, windows.read_words(array), values, "the host wrote")
 
     def _compare_state(self, arrays: LayerArrays, windows: Windows) -> None:
-        """Compare what a layer keeps from one iteration to the next: the copies first, as they tell the place."""
+        """Compare what a layer keeps from one iteration to the next: the copies first, as they tell which element."""
         state = {array.name: _agreed(array, windows, arrays.number) for array in _state(arrays)}
         rows, *others = arrays.matrices
         for matrix in others:
-            held = state[matrix.name] if matrix.narrow == rows.narrow else round_bf16(state[matrix.name])
-            found, expected = _bits(held), _bits(state[rows.name])
+            stored = state[matrix.name] if matrix.narrow == rows.narrow else round_bf16(state[matrix.name])
+            found, expected = _bits(stored), _bits(state[rows.name])
             wrong = np.flatnonzero(found != expected)
             bits = found.ravel()[wrong], expected.ravel()[wrong]
             _refuse(_named(matrix, arrays.number), matrix.shape, wrong, *bits, f"{rows.name} has")
@@ -158,18 +158,18 @@ def _agreed(array: Array, windows: Windows, layer: int) -> np.ndarray:
 
 def _compare_elements(described: str, array: Array, words: np.ndarray, values: np.ndarray, who: str) -> None:
     """Compare what all channels hold of an array with the host's `values`, bit for bit."""
-    held = _bits(elements(array, words)).reshape(array.copies, *array.index.shape)
-    expected = np.broadcast_to(_bits(values).ravel()[array.index], held.shape)
-    wrong = (held != expected) & (array.index >= 0)
-    numbers = np.broadcast_to(array.index, held.shape)[wrong]
-    _refuse(described, array.shape, numbers, held[wrong], expected[wrong], who)
+    stored = _bits(elements(array, words)).reshape(array.copies, *array.index.shape)
+    expected = np.broadcast_to(_bits(values).ravel()[array.index], stored.shape)
+    wrong = (stored != expected) & (array.index >= 0)
+    numbers = np.broadcast_to(array.index, stored.shape)[wrong]
+    _refuse(described, array.shape, numbers, stored[wrong], expected[wrong], who)
 
 
 def _refuse(described: str, shape, numbers: np.ndarray, found: np.ndarray, expected: np.ndarray, who: str) -> None:
     """Raise for the first of some elements of an array, by their numbers, that have other bits than expected."""
     if numbers.size:
-        place = [int(index) for index in np.unravel_index(numbers[0], shape)]
-        words = f"{described} at {place} is {found[0]:#010x}, {who} {expected[0]:#010x}"
+        at = [int(index) for index in np.unravel_index(numbers[0], shape)]
+        words = f"{described} at {at} is {found[0]:#010x}, {who} {expected[0]:#010x}"
         raise DamagedMemoryError(f"{words}; {numbers.size:,} words differ")
 
 

@@ -19,7 +19,7 @@ from etalstm.device.results import SliceLoss
 from etalstm.device.shape import check_delta_threshold
 from etalstm.errors import DeviceError
 from etalstm.host.mpi import Messages
-from etalstm.network.pipeline_grid import Grid, Place, best_micro_batches, grid_of
+from etalstm.network.pipeline_grid import Grid, Role, best_micro_batches, grid_of
 from etalstm.network.shape import LayerParameters, check_float32, check_size
 from etalstm.network.slices import Parts
 from etalstm.plan.choose.fit import layer_cycles
@@ -43,7 +43,7 @@ class LossDesk:
 
         What the loss has raised is raised here, once all have come.
         """
-        lasts = [rank for rank in range(self._grid.ranks) if self._grid.place(rank).last]
+        lasts = [rank for rank in range(self._grid.ranks) if self._grid.role(rank).last]
         found: dict[int, np.ndarray] = {}
         for _ in range(self._grid.parts):
             message = self._messages.receive_any(lasts, self._stopped.is_set)
@@ -65,14 +65,14 @@ class LossDesk:
         if y is None or self._error:
             return None
         count = self._parts.slices_of_part
-        places = self._parts.sequences(number).reshape(count, -1)
+        of_parts = self._parts.sequences(number).reshape(count, -1)
         try:
             dy = np.zeros_like(y)
-            for row, sequences in enumerate(places):
-                first, real = row * sequences.size, np.count_nonzero(sequences >= 0)  # empty places come last
+            for position, sequences in enumerate(of_parts):
+                first, real = position * sequences.size, np.count_nonzero(sequences >= 0)  # empty places come last
                 of_slice = slice(first, first + real)
                 of_y = y[:, of_slice]
-                dy[:, of_slice] = check_float32("dy", self._loss(number * count + row, of_y), of_y.shape)
+                dy[:, of_slice] = check_float32("dy", self._loss(number * count + position, of_y), of_y.shape)
             return dy
         except Exception as error:  # raised when no stage waits any more
             self._error = error
@@ -86,21 +86,21 @@ class PipelineSession(TeamSession):
         super().__init__(shape, Parts(shape.batch, shape.execution.slices, grid.parts), team, number)
         self._grid, self._measured = grid, False
 
-    def _each(self, name: str, arguments: Callable[[Place], tuple]) -> list:
+    def _each(self, name: str, arguments: Callable[[Role], tuple]) -> list:
         return self._team.each(self._calls(name, arguments))
 
-    def _calls(self, name: str, arguments: Callable[[Place], tuple]) -> list[Call]:
-        places = map(self._grid.place, range(self._grid.ranks))
-        return [Call(name, arguments(place), self.number) for place in places]
+    def _calls(self, name: str, arguments: Callable[[Role], tuple]) -> list[Call]:
+        roles = map(self._grid.role, range(self._grid.ranks))
+        return [Call(name, arguments(role), self.number) for role in roles]
 
     def _load(self, parameters, velocities):
-        self._each("load", lambda place: tuple([of[n] for n in place.layers] for of in (parameters, velocities)))
+        self._each("load", lambda role: tuple([of[n] for n in role.layers] for of in (parameters, velocities)))
 
     def _store_as(self, shape):
-        self._each("store_as", lambda place: (shape.execution.storage.of_layers(place.layers),))
+        self._each("store_as", lambda role: (shape.execution.storage.of_layers(role.layers),))
 
     def _send_as(self, shape):
-        self._each("send_as", lambda place: (shape.execution.delta_inputs.of_layers(place.layers),))
+        self._each("send_as", lambda role: (shape.execution.delta_inputs.of_layers(role.layers),))
 
     def _equal(self, name: str) -> list[LayerParameters]:
         digests = self._all("digests", name)
@@ -111,7 +111,7 @@ class PipelineSession(TeamSession):
         return list(chain.from_iterable(self._all(name)))
 
     def _forward(self, x, lengths, h0, c0):
-        found = self._each("forward", lambda place: self._arguments(place, x, lengths, h0, c0))
+        found = self._each("forward", lambda role: self._arguments(role, x, lengths, h0, c0))
         return self._outputs(found, self._parts.join([outputs.y for outputs in self._of_stages(found)[-1]], 1))
 
     @exclusive
@@ -137,22 +137,22 @@ class PipelineSession(TeamSession):
         self._stage = "backward"
         return outputs, self._input_gradients()
 
-    def _arguments(self, place: Place, x, lengths, h0, c0) -> tuple[np.ndarray, list[Piece]]:
+    def _arguments(self, role: Role, x, lengths, h0, c0) -> tuple[np.ndarray, list[Piece]]:
         """Give what a rank needs for its forward passes."""
-        layers = slice(place.layers.start, place.layers.stop)
+        layers = slice(role.layers.start, role.layers.stop)
         return self._skipped[layers], [
             Piece(
-                self._parts.take(x, part, 1) if place.first else None,
+                self._parts.take(x, part, 1) if role.first else None,
                 self._parts.take(lengths, part, 0),
                 self._parts.take(h0[layers], part, 1),
                 self._parts.take(c0[layers], part, 1),
-                self._shared.part(self._parts.sequences(part)) if place.first and self._shared else None,
+                self._shared.part(self._parts.sequences(part)) if role.first and self._shared else None,
             )
-            for part in place.parts
+            for part in role.parts
         ]
 
     def _of_stages(self, found: list[list]) -> list[list]:
-        """Give by stage what all micro-batches have, of what each rank has for its own."""
+        """Collect the ranks' results, one for each of their micro-batches, by stage."""
         depth = self._grid.depth
         return [list(chain.from_iterable(found[stage::depth])) for stage in range(depth)]
 
@@ -248,5 +248,5 @@ class PipelineDevice(RanksDevice):
         grid = self._grid(shape)
         parts = Parts(shape.batch, shape.execution.slices, grid.parts)
         of_parts = [self._tokens(parts, part, tokens) for part in range(parts.count) for tokens in batches]
-        of_stage = shape_of_stage(shape, grid.place(0), self._own.memory_bytes).with_execution(shared_tokens=None)
+        of_stage = shape_of_stage(shape, grid.role(0), self._own.memory_bytes).with_execution(shared_tokens=None)
         return self._own.best_shared_tokens(of_stage, of_parts)

@@ -15,7 +15,7 @@ from etalstm.device.results import add_counts, clear_padding
 from etalstm.golden.fast.sums import add_arrays
 from etalstm.host.mpi import Messages
 from etalstm.network.delta_inputs import DeltaInputs
-from etalstm.network.pipeline_grid import FORWARD, Place
+from etalstm.network.pipeline_grid import FORWARD, Role
 from etalstm.network.shape import LayerGradients, LayerParameters, canonical_rows
 from etalstm.network.shared_tokens import SharedTokens
 from etalstm.network.slices import Parts, additions
@@ -23,16 +23,16 @@ from etalstm.network.storage import Storage
 from etalstm.network.update_rule import UpdateRule
 
 
-def shape_of_stage(shape: TrainingShape, place: Place, memory_bytes: int | None) -> TrainingShape:
+def shape_of_stage(shape: TrainingShape, role: Role, memory_bytes: int | None) -> TrainingShape:
     """Give the shape of a session that works on one micro-batch at a stage.
 
     `shape` is of all layers and the whole batch. The rank's device has `memory_bytes`, if any: its sessions have equal
     shares of that, or of the shape's budget.
     """
-    one = shape_of_part(shape, Parts(shape.batch, shape.execution.slices, place.grid.parts))
-    layers, budget = place.layers, shape.memory_budget
-    if place.most_kept > 1:
-        budget = (budget or memory_bytes or 0) // place.most_kept or None
+    one = shape_of_part(shape, Parts(shape.batch, shape.execution.slices, role.grid.parts))
+    layers, budget = role.layers, shape.memory_budget
+    if role.most_kept > 1:
+        budget = (budget or memory_bytes or 0) // role.most_kept or None
     return replace(
         one,
         network=shape.network.of_layers(layers),
@@ -62,7 +62,7 @@ class Piece(NamedTuple):
 class StageSession:
     """As many sessions of the stage's layers as micro-batches are stored there at once; all have the same weights.
 
-    Where a device or the loss fails, nothing is left out: once a step of a pass has failed, None is sent in the place
+    Where a device or the loss fails, nothing is left out: once a step of a pass has failed, None is posted in the place
     of arrays. So no rank waits in vain.
 
     The arguments of the sessions, of :func:`shape_of_stage`, have been checked, so their hooks are called. `exchange`
@@ -71,10 +71,10 @@ class StageSession:
     """
 
     def __init__(
-        self, sessions: Sequence[Session], place: Place, exchange: Exchange, thread: ThreadPoolExecutor,
+        self, sessions: Sequence[Session], role: Role, exchange: Exchange, thread: ThreadPoolExecutor,
         layers: Messages, losses: Messages,
     ):  # fmt: skip
-        self._sessions, self._place, self._exchange = sessions, place, exchange
+        self._sessions, self._role, self._exchange = sessions, role, exchange
         self._thread, self._layers, self._losses = thread, layers, losses
         self._pieces: list[Piece] = []
         self._counts: list[dict] = []  # of passes whose session has gone on to another micro-batch
@@ -108,7 +108,7 @@ class StageSession:
         self._exchange.begin()
         outputs: list[Outputs | None] = []
         try:
-            for way, number in self._place.order():
+            for way, number in self._role.order():
                 if way == FORWARD:
                     outputs.append(self._forward_step(number, train=True))
                 else:
@@ -133,7 +133,7 @@ class StageSession:
 
     def _end(self, outputs: list[Outputs | None]) -> list[Outputs]:
         self._layers.finish()
-        if self._place.last:
+        if self._role.last:
             self._losses.finish()
         if self._error:
             raise self._error
@@ -151,16 +151,16 @@ class StageSession:
             return None
 
     def _forward_step(self, number: int, train: bool = False) -> Outputs | None:
-        place = self._place
-        x = self._pieces[number].x if place.first else self._layers.receive(place.below)
+        role = self._role
+        x = self._pieces[number].x if role.first else self._layers.receive(role.below)
         outputs = self._attempt(self._forward, number, x)
-        if place.last and not train:
+        if role.last and not train:
             return outputs
         y = outputs and outputs.y
-        if place.last:
-            self._losses.post((place.parts[number], y), 0)
+        if role.last:
+            self._losses.post((role.parts[number], y), 0)
         else:
-            self._layers.post(y, place.above)
+            self._layers.post(y, role.above)
         return outputs and replace(outputs, y=None)
 
     def _forward(self, number: int, x: np.ndarray) -> Outputs:
@@ -173,13 +173,13 @@ class StageSession:
         return outputs
 
     def _backward_step(self, number: int) -> None:
-        place = self._place
-        dy = self._losses.receive(0) if place.last else self._layers.receive(place.above)
+        role = self._role
+        dy = self._losses.receive(0) if role.last else self._layers.receive(role.above)
         dx = self._attempt(self._backward, number, dy)
-        if place.first:
+        if role.first:
             self._found[number]["dx"] = dx
         else:
-            self._layers.post(dx, place.below)
+            self._layers.post(dx, role.below)
 
     def _backward(self, number: int, dy: np.ndarray) -> np.ndarray:
         session, piece = self._session_of(number), self._pieces[number]
@@ -222,20 +222,20 @@ class StageSession:
 
     def gradients(self) -> list[LayerGradients]:
         """Give the sum of all gradients; in the first pipeline only."""
-        return [] if self._place.pipeline else [total.gradients for total in self._exchange.totals()]
+        return [] if self._role.pipeline else [total.gradients for total in self._exchange.totals()]
 
     def norm_terms(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Give what the norm is made of; in the first pipeline only."""
-        totals = [] if self._place.pipeline else self._exchange.totals()
+        totals = [] if self._role.pipeline else self._exchange.totals()
         return [total.column_norms for total in totals], [canonical_rows(total.gradients.bias) for total in totals]
 
     def parameters(self) -> list[LayerParameters]:
         """Read the weights; in the first pipeline only."""
-        return [] if self._place.pipeline else self._sessions[0]._parameters()
+        return [] if self._role.pipeline else self._sessions[0]._parameters()
 
     def velocities(self) -> list[LayerParameters]:
         """Read the velocities; in the first pipeline only."""
-        return [] if self._place.pipeline else self._sessions[0]._velocities()
+        return [] if self._role.pipeline else self._sessions[0]._velocities()
 
     def digests(self, name: str) -> list[str]:
         """Give digests of the weights or the velocities in each session: they must be equal."""

@@ -153,13 +153,13 @@ class Worker:
 
     def create_stage(self, device: int, number: int, shape: TrainingShape, grid: Grid) -> None:
         """Make a session for the stage of a pipeline that this rank has; all ranks do so together."""
-        place = grid.place(self._world.rank)
+        role = grid.role(self._world.rank)
         communicator = self._world.of_stage(grid.depth)
-        of_stage = shape_of_stage(shape, place, self._devices[device].memory_bytes)
-        sessions = [self._devices[device].create(of_stage) for _ in range(place.most_kept)]
+        of_stage = shape_of_stage(shape, role, self._devices[device].memory_bytes)
+        sessions = [self._devices[device].create(of_stage) for _ in range(role.most_kept)]
         exchange = Exchange(communicator, self._thread, of_stage.network)
         messages = self._world.layers, self._world.losses
-        self._sessions[number] = StageSession(sessions, place, exchange, self._thread, *messages)
+        self._sessions[number] = StageSession(sessions, role, exchange, self._thread, *messages)
 
     def drop(self, numbers: list[int]) -> None:
         """Forget sessions, whose memory is free then."""

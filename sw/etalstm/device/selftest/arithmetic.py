@@ -188,6 +188,6 @@ def _wrong(bench: Bench, what: str, expected: np.ndarray, got: np.ndarray, unit:
             vector, lane = np.argwhere(different)[0]
             texts = (f"{words[channel, vector, lane]:#010x}" for words in (got, expected))
             shown = "{} instead of {}".format(*texts)
-            place = f"channel {channel}, lanes {spans(lanes)}"
-            findings.append(Finding(f"{what} is wrong in {place}: {shown} in lane {lane}", f"the {unit} of {place}"))
+            where = f"channel {channel}, lanes {spans(lanes)}"
+            findings.append(Finding(f"{what} is wrong in {where}: {shown} in lane {lane}", f"the {unit} of {where}"))
     return findings

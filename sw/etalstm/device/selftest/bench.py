@@ -79,7 +79,7 @@ def describe(expected: np.ndarray, got: np.ndarray, beat_words: int) -> str | No
 def _stuck(expected: np.ndarray, got: np.ndarray, level: int) -> str | None:
     """Name the bits that always arrive at one level, if they explain every difference of that direction."""
     full = np.uint32(0xFFFFFFFF)
-    want, have = (expected, got) if level else (~expected, ~got)  # look for ones where zeros were sent
+    want, have = (expected, got) if level else (~expected, ~got)  # look for ones where zeros were written
     always = np.bitwise_and.reduce(have, axis=0)
     changed = np.bitwise_or.reduce(have & ~want, axis=0)
     bits = [32 * word + bit for word in range(want.shape[1]) for bit in range(32) if always[word] >> bit & 1]

@@ -145,11 +145,11 @@ def interrupt(bench: Bench) -> Outcome:
     return outcome
 
 
-FILL = 0xFFF1F1F1  # what a place holds that nobody has written
+FILL = 0xFFF1F1F1  # what memory has that nobody has written
 
 
 def mapping(bench: Bench) -> Outcome:
-    """Have every channel copy a block of its own into every channel's window, to a place that is its number's.
+    """Have every channel copy a block of its own into every channel's window, at an address of its own.
 
     A channel whose port leads elsewhere brings another one's block, or puts it into another one's window.
     """
@@ -195,17 +195,17 @@ def _explain(bench: Bench, channel: int, sources: set[int], wrong: np.ndarray) -
 
 
 def data(bench: Bench) -> Outcome:
-    """Have every channel copy patterns through its whole scratch memory, to another place of its window."""
+    """Have every channel copy patterns through its whole scratch memory, to another address of its window."""
     config = bench.config
     depth = config.scratch_depth
     outcome = Outcome("port data", f"{depth} vectors through each channel's port and scratch memory, twice")
     words = depth * config.lanes
     for half in range(2):
-        sent = np.stack([patterns(words, 100 * half + n) for n in range(config.channels)])
+        written = np.stack([patterns(words, 100 * half + n) for n in range(config.channels)])
         if half:
-            sent = np.roll(sent, words // 2, axis=1)
-        bench.write(0, sent)
-        bench.write(depth, np.full_like(sent, FILL))
+            written = np.roll(written, words // 2, axis=1)
+        bench.write(0, written)
+        bench.write(depth, np.full_like(written, FILL))
 
         def emit(program):
             transfer(program, bench, Opcode.LOAD, Memory.SCRATCH, 0, depth, writes=["all"])
@@ -214,7 +214,7 @@ def data(bench: Bench) -> Outcome:
         bench.run(emit)
         got = bench.read(depth, depth).reshape(config.channels, -1)
         for channel in range(config.channels):
-            if difference := describe(sent[channel], got[channel], config.beat_words):
+            if difference := describe(written[channel], got[channel], config.beat_words):
                 port = bench.port_of(channel)
                 suspect = f"a data line of {port}" if "stuck" in difference else f"{port} or that scratch memory"
                 outcome.findings.append(Finding(f"channel {channel} ({port}): {difference}", suspect))

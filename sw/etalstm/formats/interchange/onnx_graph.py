@@ -50,11 +50,8 @@ class DataFiles:
         """Read the data, of `size_bytes`, of a tensor with external data. Data of another length are refused before
         they are read.
 
-        Raises
-        ------
-        InterchangeError
-            If location, offset or length are not those of a part of a file in the model's folder, if the part has not
-            ``size_bytes``, or if the file cannot be read.
+        Raises :class:`InterchangeError` if location, offset or length are not those of a part of a file in the model's
+        folder, if the part has not ``size_bytes``, or if the file cannot be read.
         """
         entries = {entry.key: entry.value for entry in tensor.external_data if entry.key in _ENTRIES}
         path = self._find(entries.get("location", ""))

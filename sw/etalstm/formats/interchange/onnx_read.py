@@ -23,18 +23,13 @@ FROM_ONNX = tuple(TO_ONNX.index(gate) for gate in range(len(TO_ONNX)))
 def read_onnx(path: Path) -> LstmState:
     """Read the LSTM nodes of a file as one stack of layers; all other nodes are left out.
 
-    A node's biases become ``bias_ih`` and ``bias_hh``.
-
-    Raises
-    ------
-    InterchangeError
-        If the file is no ONNX model, has no LSTM node, or one of them is not what PyTorch's LSTM computes: peepholes,
-        clip, coupled gates, other activations, a projection, the reverse direction alone, initial states that are
-        neither zero nor an input of the graph, weights that the graph computes; if its data are damaged, or lie
-        outside the model's folder; if the layers take more than :data:`SHARING` times the bytes of the files; or if the
-        nodes are no stack, see :func:`check_stack`. The message names file and node.
-    OSError, MemoryError
-        If the model's file cannot be read, or does not fit into memory.
+    A node's biases become ``bias_ih`` and ``bias_hh``. Raises :class:`InterchangeError` if the file is no ONNX model,
+    has no LSTM node, or one of them is not what PyTorch's LSTM computes: peepholes, clip, coupled gates, other
+    activations, a projection, the reverse direction alone, initial states that are neither zero nor an input of the
+    graph, weights that the graph computes; if its data are damaged, or lie outside the model's folder; if the layers
+    take more than :data:`SHARING` times the bytes of the files; or if the nodes are no stack, see :func:`check_stack`.
+    The message names file and node. Raises ``OSError`` or ``MemoryError`` if the model's file cannot be read, or does
+    not fit into memory.
     """
     onnx = load_onnx()
     try:

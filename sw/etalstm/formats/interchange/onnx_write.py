@@ -23,24 +23,15 @@ DIRECTIONS = {1: "forward", 2: "bidirectional"}
 
 @dataclass(frozen=True)
 class Network:
-    """What is exported.
-
-    Parameters
-    ----------
-    lstm : LstmState
-    embedding : array, float32, (tokens, I), optional
-        The input is tokens, (T, B), int64; without it, x, (T, B, I), float32.
-    output : pair of arrays, float32, (C, D·H) and (C,), optional
-        Weights and bias of an output layer. The result is logits, (B, C), of each sequence's last step. Without it the
-        results are y, (T, B, D·H), and h_n and c_n, (L·D, B, H).
-    per_step : bool
-        Logits of every step instead, (T, B, C).
-    """
+    """What is exported."""
 
     lstm: LstmState
+    # float32, (tokens, I): the input is tokens, (T, B), int64; without it, x, (T, B, I), float32
     embedding: np.ndarray | None = None
+    # float32, (C, D·H) and (C,): weights and bias of an output layer. The result is logits, (B, C), of
+    # each sequence's last step. Without it the results are y, (T, B, D·H), and h_n and c_n, (L·D, B, H).
     output: tuple[np.ndarray, np.ndarray] | None = None
-    per_step: bool = False
+    per_step: bool = False  # logits of every step instead, (T, B, C)
 
 
 @dataclass
@@ -67,14 +58,9 @@ def write_onnx(path: Path, network: Network, opset: int = OPSETS.start) -> None:
     """Write a network as an ONNX file of an opset from 17 to 20; the file is replaced only by a whole one.
 
     Inputs are ``tokens`` or ``x``, and ``lengths``, (B,), int32: the steps of each sequence. Steps and batch are free.
-
-    Raises
-    ------
-    InterchangeError
-        If the parts do not go together, a part is not of float32 or not finite, `per_step` has no output layer, there
-        is no such opset, or ``onnx`` is not installed.
-    OSError
-        If the file cannot be written.
+    Raises :class:`InterchangeError` if the parts do not go together, a part is not of float32 or not finite, `per_step`
+    has no output layer, there is no such opset, or ``onnx`` is not installed; ``OSError`` if the file cannot be
+    written.
     """
     if opset not in OPSETS:
         raise InterchangeError(f"opset must be {OPSETS.start} to {OPSETS.stop - 1}, got {opset}")

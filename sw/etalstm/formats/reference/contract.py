@@ -82,13 +82,10 @@ class Comments:
 def describe() -> dict:
     """Describe the contract as plain values, equal for equal contracts.
 
-    Returns
-    -------
-    dict
-        ``constants``: name, value, text of each. ``lists``: name, values, text. ``enums``: name, text, members (name,
-        value, text). ``registers``: name, offset, kept (whether a write is kept and read back), text. ``counters``:
-        name, offset of the low half, how many, text. ``instructions``: name, opcode, engine, text, fields (name,
-        offset, width in bits, text), without those of ``header``.
+    Gives a dict: ``constants``: name, value, text of each. ``lists``: name, values, text. ``enums``: name, text,
+    members (name, value, text). ``registers``: name, offset, kept (whether a write is kept and read back), text.
+    ``counters``: name, offset of the low half, how many, text. ``instructions``: name, opcode, engine, text, fields
+    (name, offset, width in bits, text), without those of ``header``.
     """
     comments = Comments.of(contract.PARTS)
     enums = {

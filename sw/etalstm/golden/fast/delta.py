@@ -1,6 +1,6 @@
 """Delta inputs, compiled: the bits of :mod:`etalstm.golden.cell`.
 
-Without delta inputs every step is a refresh step, and what was last sent is what there is: the same arrays.
+Without delta inputs every step is a refresh step. Then the values last sent are the values themselves: one array.
 """
 
 from typing import NamedTuple

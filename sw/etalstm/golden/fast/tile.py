@@ -1,6 +1,6 @@
 """The inner loop of the MAC sums, as vector instructions: a block of sums stays in registers over all of its terms.
 
-Every sum has a place of its own in a vector, and its terms come one after the other. Multiply and add are separate
+Every sum has a lane of its own in a vector, and its terms come one after the other. Multiply and add are separate
 instructions. LLVM must not fuse or reorder them: no instruction has a fast-math flag. A vector of ``WIDTH`` elements is
 one register of AVX-512, two of AVX2, or four of SSE and NEON.
 """
@@ -74,14 +74,14 @@ class _Arguments:
 
     def address(self, name, *indices):
         """Address an element of an array by its first indices."""
-        place, strides = self._builder.ptrtoint(self._views[name].data, _INDEX), self._views[name].strides
+        address, strides = self._builder.ptrtoint(self._views[name].data, _INDEX), self._views[name].strides
         for index, stride in zip(indices, cgutils.unpack_tuple(self._builder, strides), strict=False):
-            place = self._builder.add(place, self._builder.mul(index, stride))
-        return place
+            address = self._builder.add(address, self._builder.mul(index, stride))
+        return address
 
-    def load(self, place, kind):
+    def load(self, address, kind):
         """Load from an address."""
-        value = self._builder.load(self._builder.inttoptr(place, kind.as_pointer()))
+        value = self._builder.load(self._builder.inttoptr(address, kind.as_pointer()))
         value.align = 4
         return value
 
@@ -97,15 +97,15 @@ def _add_term(builder, given, pick, terms, factors, sums, finish):
             builder.store(finish(builder, builder.fadd(builder.load(total), product)), total)
 
 
-def _store_row(builder, places, sums, mixed):
+def _store_row(builder, addresses, sums, mixed):
     """Store the sums of a row, unless `mixed` and one of them is zero; tell whether they were left out, an i64."""
     values = [builder.load(total) for total in sums]
     zeros = [builder.fcmp_ordered("==", value, _constant(0)) for value in values]
     lanes = builder.bitcast(reduce(builder.or_, zeros), ir.IntType(WIDTH))
     left = builder.and_(mixed, builder.icmp_unsigned("!=", lanes, ir.Constant(lanes.type, 0)))
     with builder.if_then(builder.not_(left)):
-        for value, place in zip(values, places, strict=True):
-            builder.store(value, builder.inttoptr(place, _VECTOR.as_pointer())).align = 4
+        for value, address in zip(values, addresses, strict=True):
+            builder.store(value, builder.inttoptr(address, _VECTOR.as_pointer())).align = 4
     return builder.zext(left, _INDEX)
 
 
@@ -114,12 +114,12 @@ def _add_terms(builder, given, rows, panels, finish):
     row = [given.load(given.address("chosen", builder.add(given.at, _number(r))), _INDEX) for r in range(rows)]
     column = [builder.add(given.panel, _number(p)) for p in range(panels)]
     terms, factors = [given.address("matrix", p) for p in column], [given.address("scalars", r) for r in row]
-    places = [[given.address("total", r, p) for p in column] for r in row]
-    sums = [[cgutils.alloca_once_value(builder, given.load(place, _VECTOR)) for place in of_row] for of_row in places]
+    totals = [[given.address("total", r, p) for p in column] for r in row]
+    sums = [[cgutils.alloca_once_value(builder, given.load(total, _VECTOR)) for total in of_row] for of_row in totals]
     with cgutils.for_range(builder, given.end, given.begin) as loop:
         pick = given.load(given.address("picks", loop.index), _INDEX)
         _add_term(builder, given, pick, terms, factors, sums, finish)
-    left = [_store_row(builder, *of_row, given.mixed) for of_row in zip(places, sums, strict=True)]
+    left = [_store_row(builder, *of_row, given.mixed) for of_row in zip(totals, sums, strict=True)]
     return reduce(builder.or_, (builder.shl(bit, _number(r)) for r, bit in enumerate(left)))
 
 

@@ -4,32 +4,9 @@ Some ports belong to one reader alone. At a port for channels, readers and write
 in turn, one a cycle. A port that several channels share has a register of its own behind them.
 """
 
-from etalstm.model.machine.latencies import (
-    ADDRESS,
-    BUFFERED_FIFO,
-    DONE,
-    FIFO,
-    MEMORY_BURSTS,
-    RENDEZVOUS,
-    WRITES_AHEAD,
-    WRITES_OUTSTANDING,
-    WRITES_SHARED,
-)
-from etalstm.model.machine.state import (
-    BURST_BEATS,
-    LOADS,
-    NEVER,
-    PORT_READS,
-    PORT_WRITES,
-    QUEUES,
-    RING,
-    SEQUENCER,
-    STORE,
-    compiled,
-    complete,
-    record,
-    wake,
-)
+from etalstm.model.machine import latencies, state
+from etalstm.model.machine.latencies import ADDRESS, DONE, FIFO, WRITES_AHEAD, WRITES_OUTSTANDING, WRITES_SHARED
+from etalstm.model.machine.state import BURST_BEATS, NEVER, RING, compiled, complete, record, wake
 from etalstm_hw.contract import Counter
 
 PORT = record("hops", "free", "accepted", "count", ends=RING)
@@ -62,8 +39,8 @@ def give_transfer(reader, beat, beats, cycle):
 def send_burst(offered, port, length, latency):
     """Pass an address to the memory that stands at the reader in cycle `offered`; give its data's first cycle."""
     accepted = max(offered + port.hops, port.accepted + 1)
-    if port.count >= MEMORY_BURSTS:
-        accepted = max(accepted, port.ends[(port.count - MEMORY_BURSTS) % RING] + 1)
+    if port.count >= latencies.MEMORY_BURSTS:
+        accepted = max(accepted, port.ends[(port.count - latencies.MEMORY_BURSTS) % RING] + 1)
     start = max(accepted + latency, port.free)
     port.accepted, port.free = accepted, start + length
     port.ends[port.count % RING] = start + length - 1
@@ -77,23 +54,23 @@ def _begin_burst(cycle, reader):
     if reader.left == 0:
         return False, NEVER
     while reader.ended < reader.tail:
-        place = reader.ended % RING
-        if reader.starts[place] + reader.lengths[place] - 1 >= cycle:
+        entry = reader.ended % RING
+        if reader.starts[entry] + reader.lengths[entry] - 1 >= cycle:
             break
         reader.ended += 1
     length = min(BURST_BEATS - reader.beat % BURST_BEATS, reader.left)
     earliest = max(reader.active_from, reader.address_from)
     if reader.tail - reader.ended >= reader.outstanding:
-        place = reader.ended % RING
-        earliest = max(earliest, reader.starts[place] + reader.lengths[place])
+        entry = reader.ended % RING
+        earliest = max(earliest, reader.starts[entry] + reader.lengths[entry])
     if earliest > cycle:
         return False, min(earliest, NEVER)
     if reader.free < length:
         return False, NEVER  # until beats are taken
-    place = reader.tail % RING
-    reader.lengths[place] = length
+    entry = reader.tail % RING
+    reader.lengths[entry] = length
     reader.left -= length
-    reader.lasts[place] = reader.left == 0
+    reader.lasts[entry] = reader.left == 0
     reader.beat += length
     reader.free -= length
     reader.tail += 1
@@ -106,8 +83,8 @@ def step_reader(cycle, reader, port, latency):
     begins, following = _begin_burst(cycle, reader)
     if not begins:
         return following
-    place = (reader.tail - 1) % RING
-    reader.starts[place] = send_burst(cycle + ADDRESS, port, reader.lengths[place], latency)
+    entry = (reader.tail - 1) % RING
+    reader.starts[entry] = send_burst(cycle + ADDRESS, port, reader.lengths[entry], latency)
     reader.address_from = max(cycle + 1, port.accepted - port.hops)
     return cycle + 1 if reader.left else NEVER
 
@@ -120,7 +97,7 @@ def step_sharing_reader(cycle, reader, wakes):
         return following
     reader.starts[(reader.tail - 1) % RING] = reader.address_from = NEVER
     reader.offered = cycle + ADDRESS
-    wake(wakes, PORT_READS, cycle + ADDRESS)
+    wake(wakes, state.PORT_READS, cycle + ADDRESS)
     return NEVER  # until the port has taken the address
 
 
@@ -129,33 +106,33 @@ def beat_at(reader):
     """Give the cycle in which the next beat is at the output, NEVER if it was not requested."""
     if reader.head == reader.tail:
         return NEVER
-    return reader.starts[reader.head % RING] + reader.taken + BUFFERED_FIFO
+    return reader.starts[reader.head % RING] + reader.taken + latencies.BUFFERED_FIFO
 
 
 @compiled
 def take_beat(reader):
     """Take a beat; tell whether it is the last of its transfer."""
-    place = reader.head % RING
+    entry = reader.head % RING
     reader.taken += 1
     reader.free += 1
-    if reader.taken < reader.lengths[place]:
+    if reader.taken < reader.lengths[entry]:
         return False
     reader.taken = 0
     reader.head += 1
-    return reader.lasts[place] != 0
+    return reader.lasts[entry] != 0
 
 
 @compiled
 def last_beat(reader):
     """Tell whether the next beat is the last of its transfer."""
-    place = reader.head % RING
-    return reader.taken + 1 == reader.lengths[place] and reader.lasts[place] != 0
+    entry = reader.head % RING
+    return reader.taken + 1 == reader.lengths[entry] and reader.lasts[entry] != 0
 
 
 _WRITTEN = int(Counter.WRITE_BEATS)
 
 WRITER = record(
-    "left", "active_from", "beat", "kind", "final", "head", "tail", "sent", "landed", "answered", "offered",
+    "left", "active_from", "beat", "kind", "final", "head", "tail", "written", "landed", "answered", "offered",
     "shown_from", lengths=RING, begins=RING, finals=RING, kinds=RING, answers=RING,
 )  # fmt: skip
 """The transfer that is being cut and its bursts: of `head` data are given, of `landed` they go out at the port.
@@ -185,20 +162,20 @@ def step_writer(cycle, writer, wakes):
         return False
     if writer.active_from > cycle or writer.offered < NEVER:
         return True
-    # a response frees its place in the cycle after it came
+    # a response makes room in the cycle after it came
     while writer.answered < writer.landed and writer.answers[writer.answered % RING] < cycle:
         writer.answered += 1
     if writer.tail - writer.head >= WRITES_AHEAD or writer.tail - writer.answered >= WRITES_OUTSTANDING:
         return True
     length = min(BURST_BEATS - writer.beat % BURST_BEATS, writer.left)
-    place = writer.tail % RING
-    writer.lengths[place], writer.begins[place], writer.kinds[place] = length, cycle, writer.kind
+    entry = writer.tail % RING
+    writer.lengths[entry], writer.begins[entry], writer.kinds[entry] = length, cycle, writer.kind
     writer.left -= length
     writer.beat += length
-    writer.finals[place] = writer.final and writer.left == 0
+    writer.finals[entry] = writer.final and writer.left == 0
     writer.tail += 1
     writer.offered = cycle + ADDRESS
-    wake(wakes, PORT_WRITES, cycle + ADDRESS)
+    wake(wakes, state.PORT_WRITES, cycle + ADDRESS)
     return True
 
 
@@ -213,12 +190,12 @@ def data_room(cycle, writer):
 @compiled
 def give_data(cycle, writer, counted):
     """Give a beat; it is at the port in the next cycle, and there until the memory takes it."""
-    place = writer.head % RING
-    counted[_WRITTEN + writer.kinds[place]] += 1
+    entry = writer.head % RING
+    counted[_WRITTEN + writer.kinds[entry]] += 1
     writer.shown_from = cycle + 1
-    writer.sent += 1
-    if writer.sent == writer.lengths[place]:
-        writer.sent = 0
+    writer.written += 1
+    if writer.written == writer.lengths[entry]:
+        writer.written = 0
         writer.head += 1
 
 
@@ -253,32 +230,32 @@ def _free_at(port, outstanding):
 def step_read_port(cycle, port, readers, outstanding, latency, wakes):
     """Take a reader's address if there is room; its data come once those before have."""
     manager, shared = _next_manager(port.last, readers, cycle), len(readers) > 1
-    wakes[0, PORT_READS] = NEVER
+    wakes[0, state.PORT_READS] = NEVER
     if manager < 0:
         return
     free = _free_at(port, outstanding) if shared else cycle
     if free > cycle:
-        wakes[0, PORT_READS] = free
+        wakes[0, state.PORT_READS] = free
         return
-    accepted = max(cycle + shared, _free_at(port, MEMORY_BURSTS))
+    accepted = max(cycle + shared, _free_at(port, latencies.MEMORY_BURSTS))
     reader = readers[manager]
-    place = (reader.tail - 1) % RING
-    reader.starts[place] = max(accepted + latency, port.free)
+    entry = (reader.tail - 1) % RING
+    reader.starts[entry] = max(accepted + latency, port.free)
     reader.offered, reader.address_from = NEVER, cycle if shared else accepted
-    port.last, port.accepted, port.free = manager, accepted, reader.starts[place] + reader.lengths[place]
+    port.last, port.accepted, port.free = manager, accepted, reader.starts[entry] + reader.lengths[entry]
     port.ends[port.count % RING] = port.free - 1
     port.count += 1
-    wake(wakes[manager], LOADS, cycle)
-    wakes[0, PORT_READS] = cycle + 1
+    wake(wakes[manager], state.LOADS, cycle)
+    wakes[0, state.PORT_READS] = cycle + 1
 
 
 @compiled
 def _take_data(cycle, port, writers, done, wakes, latency):
     """Pass a beat of the burst whose turn it is."""
-    place = port.landed % RING
-    if port.landed == port.accepted or port.accepts[place] >= cycle:
+    entry = port.landed % RING
+    if port.landed == port.accepted or port.accepts[entry] >= cycle:
         return
-    owner = port.owners[place]
+    owner = port.owners[entry]
     writer = writers[owner]
     if writer.shown_from > cycle:
         return
@@ -290,7 +267,7 @@ def _take_data(cycle, port, writers, done, wakes, latency):
     answer = cycle + latency
     if port.landed:
         answer = max(answer, port.answers[(port.landed - 1) % RING] + 1)
-    port.answers[place] = writer.answers[number] = answer
+    port.answers[entry] = writer.answers[number] = answer
     port.beats = 0
     port.landed += 1
     writer.landed += 1
@@ -301,18 +278,18 @@ def _take_data(cycle, port, writers, done, wakes, latency):
 @compiled
 def _complete(done, wakes, channel, cycle):
     """Note that a channel's next STORE is completed in `cycle`; others may wait for that."""
-    complete(done[channel], wakes[channel], STORE, cycle)
+    complete(done[channel], wakes[channel], state.STORE, cycle)
     for other in range(len(wakes)):
-        wakes[other, QUEUES] = 0
-    wake(wakes[0], SEQUENCER, cycle + RENDEZVOUS)  # a LOAD_ROWS may wait for it
+        wakes[other, state.QUEUES] = 0
+    wake(wakes[0], state.SEQUENCER, cycle + latencies.RENDEZVOUS)  # a LOAD_ROWS may wait for it
 
 
 @compiled
 def _memory_takes(cycle, port):
     """Tell whether the memory takes an address in this cycle."""
-    if port.accepted < MEMORY_BURSTS:
+    if port.accepted < latencies.MEMORY_BURSTS:
         return True
-    before = port.accepted - MEMORY_BURSTS
+    before = port.accepted - latencies.MEMORY_BURSTS
     return before < port.landed and port.answers[before % RING] < cycle
 
 
@@ -342,4 +319,4 @@ def step_write_port(cycle, port, writers, done, wakes, latency):
     offered = False
     for writer in range(len(writers)):
         offered = offered or writers[writer].offered < NEVER
-    wakes[0, PORT_WRITES] = cycle + 1 if offered or port.landed < port.granted else NEVER
+    wakes[0, state.PORT_WRITES] = cycle + 1 if offered or port.landed < port.granted else NEVER

@@ -7,37 +7,37 @@ from etalstm.model.machine.state import compiled, record
 from etalstm_hw.contract import STREAM_BLOCK
 
 DECOMPRESSOR = record(
-    "words", "factor", "active", "rows", "row", "all_rows", "kept", "bf16", "have", "place", "mask_rows", "ended",
-    "fits", "valid", "last", "part", "packed", "full", "full_last",
+    "words", "factor", "active", "beats", "beat", "all_beats", "kept", "bf16", "have", "position", "mask_beats",
+    "ended", "fits", "valid", "last", "piece", "packed", "full", "full_last",
 )  # fmt: skip
 COMPRESSOR = record(
-    "words", "factor", "row", "all_rows", "kept", "bf16", "part", "first_valid", "first_last", "second_valid",
-    "second_last", "place", "mask_place", "open", "read", "half", "block_row", "masking", "closing", "ending", "valid",
-    "last", "packed", "full", "full_last",
+    "words", "factor", "beat", "all_beats", "kept", "bf16", "piece", "first_valid", "first_last", "second_valid",
+    "second_last", "position", "mask_position", "open", "read", "half", "block_beat", "masking", "closing", "ending",
+    "valid", "last", "packed", "full", "full_last",
 )  # fmt: skip
-_ROW_BITS_LEAST = 4
+_LINE_BITS_LEAST = 4
 
 
 @compiled
-def _kept(codec, row):
-    """Give how many elements of a row are kept."""
-    return (row + 1) * codec.kept // codec.all_rows - row * codec.kept // codec.all_rows
+def _kept(codec, beat):
+    """Give how many elements of a beat are kept."""
+    return (beat + 1) * codec.kept // codec.all_beats - beat * codec.kept // codec.all_beats
 
 
 @compiled
 def begin_decompression(codec, elements, kept, bf16):
     """Announce a stream."""
     codec.active = 1
-    codec.rows = codec.all_rows = elements // codec.words
-    codec.kept, codec.bf16, codec.row = kept, bf16, 0
+    codec.beats = codec.all_beats = elements // codec.words
+    codec.kept, codec.bf16, codec.beat = kept, bf16, 0
 
 
 @compiled
 def window_of(codec):
     """Give what a decompressor holds; once a cycle changes nothing of it, only a beat or room does."""
     return (
-        codec.active, codec.have, codec.place, codec.row, codec.mask_rows, codec.ended, codec.fits, codec.valid,
-        codec.part, codec.packed, codec.full,
+        codec.active, codec.have, codec.position, codec.beat, codec.mask_beats, codec.ended, codec.fits, codec.valid,
+        codec.piece, codec.packed, codec.full,
     )  # fmt: skip
 
 
@@ -48,37 +48,37 @@ def step_decompressor(codec, beat_there, beat_last, out_ready):
     gave = out_ready and (codec.full if factor > 1 else codec.valid)
     gave_last = gave and (codec.full_last if factor > 1 else codec.last)
     ready = out_ready or not codec.full if factor > 1 else out_ready
-    masked, last = codec.mask_rows > 0, codec.rows == 1
-    behind = codec.place + (_kept(codec, codec.row) << (0 if codec.bf16 else 1) if masked else 0)
-    odd = codec.bf16 and behind & 1 and (codec.mask_rows == 1 or last)
+    masked, last = codec.mask_beats > 0, codec.beats == 1
+    behind = codec.position + (_kept(codec, codec.beat) << (0 if codec.bf16 else 1) if masked else 0)
+    odd = codec.bf16 and behind & 1 and (codec.mask_beats == 1 or last)
     after = behind + (1 if odd else 0)
     end, level = after >> 1, codec.have * words
-    # Elements are not spread as in the stream. Once all of it has come, no row waits for words that it does not have.
-    row_there = masked and (codec.ended or (after + 1) >> 1 <= level)
-    final = row_there and last
-    takes = row_there and (not last or codec.fits) and (not codec.valid or ready)
+    # Elements are not spread as in the stream. Once all of it has come, no beat waits for words that it does not have.
+    elements_there = masked and (codec.ended or (after + 1) >> 1 <= level)
+    final = elements_there and last
+    takes = elements_there and (not last or codec.fits) and (not codec.valid or ready)
     word_there = codec.ended or end < level
-    fetches = word_there and ((takes and codec.mask_rows == 1 and not last) if masked else codec.rows != 0)
-    used = (after if takes else codec.place) + (2 if fetches else 0)
+    fetches = word_there and ((takes and codec.mask_beats == 1 and not last) if masked else codec.beats != 0)
+    used = (after if takes else codec.position) + (2 if fetches else 0)
     used = min(used, codec.have * 2 * words)
     rest = codec.have - used // (2 * words)
     taken = beat_there and codec.active and not codec.ended and (final or rest != 2)
-    took_beat = taken and codec.part == factor - 1
+    took_beat = taken and codec.piece == factor - 1
     codec.fits = final and codec.ended
     _move(codec, takes, fetches, rest, used % (2 * words), ready, factor)
     if taken:
         codec.ended = took_beat and beat_last
-        codec.part = (codec.part + 1) % factor
+        codec.piece = (codec.piece + 1) % factor
         if not final:
             codec.have = rest + 1
     if takes and last:
-        codec.active = codec.have = codec.place = codec.mask_rows = codec.ended = 0
+        codec.active = codec.have = codec.position = codec.mask_beats = codec.ended = 0
         codec.fits = 0
     return took_beat, gave, gave_last
 
 
 @compiled
-def _move(codec, takes, fetches, rest, place, ready, factor):
+def _move(codec, takes, fetches, rest, position, ready, factor):
     """Update window, mask and output."""
     if factor > 1:
         if ready:
@@ -89,48 +89,47 @@ def _move(codec, takes, fetches, rest, place, ready, factor):
     if ready:
         codec.valid = 0
     if takes:
-        codec.valid, codec.last = 1, codec.rows == 1
-        codec.rows -= 1
-        codec.row += 1
-        codec.mask_rows -= 1
+        codec.valid, codec.last = 1, codec.beats == 1
+        codec.beats -= 1
+        codec.beat += 1
+        codec.mask_beats -= 1
     if fetches:
-        codec.mask_rows = STREAM_BLOCK // codec.words
-    codec.have, codec.place = rest, place
+        codec.mask_beats = STREAM_BLOCK // codec.words
+    codec.have, codec.position = rest, position
 
 
 @compiled
 def begin_compression(codec, elements, kept, bf16):
-    """Announce a stream, whose first row may come in the next cycle."""
-    codec.all_rows, codec.kept, codec.bf16, codec.row = elements // codec.words, kept, bf16, 0
+    """Announce a stream, whose first beat may come in the next cycle."""
+    codec.all_beats, codec.kept, codec.bf16, codec.beat = elements // codec.words, kept, bf16, 0
 
 
 @compiled
 def step_compressor(codec, beat_there, beat_last, out_ready):
     """Do a cycle's work; tell whether the beat was taken, and whether one was given, and whether it was the last."""
     words, factor = codec.words, codec.factor
-    rows = 1 << max(_ROW_BITS_LEAST, _bit_length(STREAM_BLOCK // words + 1))
+    lines = 1 << max(_LINE_BITS_LEAST, _bit_length(STREAM_BLOCK // words + 1))
     gave = out_ready and (codec.full if factor > 1 else codec.valid)
     gave_last = gave and (codec.full_last if factor > 1 else codec.last)
     ready = out_ready or not codec.full if factor > 1 else out_ready
-    takes = (
-        codec.second_valid and not codec.masking and not codec.ending and codec.place // words - codec.read < rows - 1
-    )
+    room = codec.position // words - codec.read < lines - 1
+    takes = codec.second_valid and not codec.masking and not codec.ending and room
     _give(codec, ready, factor)
     was_masking = codec.masking
     if takes:
-        _place_row(codec)
+        _place_beat(codec)
     if was_masking:
         codec.masking, codec.open, codec.ending = 0, 0, codec.closing
     leaves = not codec.second_valid or takes
     enters = not codec.first_valid or leaves
-    took_part = beat_there and enters
-    took_beat = took_part and codec.part == factor - 1
+    took_piece = beat_there and enters
+    took_beat = took_piece and codec.piece == factor - 1
     if leaves:
         codec.second_valid, codec.second_last = codec.first_valid, codec.first_last
     if enters:
-        codec.first_valid, codec.first_last = took_part, took_beat and beat_last
-    if took_part:
-        codec.part = (codec.part + 1) % factor
+        codec.first_valid, codec.first_last = took_piece, took_beat and beat_last
+    if took_piece:
+        codec.piece = (codec.piece + 1) % factor
     return took_beat, gave, gave_last
 
 
@@ -144,27 +143,27 @@ def _bit_length(number):
 
 
 @compiled
-def _place_row(codec):
-    """Place the words of a row that is kept."""
-    count = _kept(codec, codec.row)
-    codec.row += 1
-    ends = codec.second_last or codec.block_row == STREAM_BLOCK // codec.words - 1
+def _place_beat(codec):
+    """Put the kept words of a beat into the lines."""
+    count = _kept(codec, codec.beat)
+    codec.beat += 1
+    ends = codec.second_last or codec.block_beat == STREAM_BLOCK // codec.words - 1
     if codec.bf16:
         halves = count + codec.half
         codec.half = halves & 1 and not ends
         count = (halves + (1 if ends else 0)) >> 1
     if not codec.open:
-        codec.mask_place = codec.place
-        codec.place += 1
+        codec.mask_position = codec.position
+        codec.position += 1
         codec.open = 1
-    codec.place += count
-    codec.block_row = 0 if ends else codec.block_row + 1
+    codec.position += count
+    codec.block_beat = 0 if ends else codec.block_beat + 1
     codec.masking, codec.closing = ends, codec.second_last
 
 
 @compiled
 def _give(codec, ready, factor):
-    """Put a row that is complete to the output, and what is there into the packer."""
+    """Put a beat that is complete to the output, and what is there into the packer."""
     words = codec.words
     if factor > 1:
         if ready:
@@ -172,8 +171,8 @@ def _give(codec, ready, factor):
         if codec.valid and ready:
             codec.packed = 0 if codec.last else (codec.packed + 1) % factor
             codec.full, codec.full_last = codec.packed == 0, codec.last
-    known = codec.mask_place if codec.open else codec.place
-    end, partial = codec.place // words, codec.place % words != 0
+    known = codec.mask_position if codec.open else codec.position
+    end, partial = codec.position // words, codec.position % words != 0
     there = codec.read != known // words or (codec.ending and partial)
     last = codec.ending and codec.read == end - (0 if partial else 1)
     free = not codec.valid or ready
@@ -183,5 +182,5 @@ def _give(codec, ready, factor):
         codec.valid, codec.last = 1, last
         codec.read += 1
         if last:
-            codec.place = (end + (1 if partial else 0)) * words
+            codec.position = (end + (1 if partial else 0)) * words
             codec.ending = 0

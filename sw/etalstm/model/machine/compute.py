@@ -4,32 +4,10 @@ See etalstm_hw.compute.elementwise and elements, etalstm_hw.compute.mac, and for
 etalstm_hw.compute.compute and etalstm_hw.machine.channel, `_classify`.
 """
 
-from etalstm.model.machine.latencies import (
-    ACTIVATION,
-    BUFFERED_FIFO,
-    MAC_SUM,
-    NEWS,
-    WRITE_ACTIVATION,
-    WRITE_PRODUCT,
-    WRITE_SUM,
-)
-from etalstm.model.machine.queues import PLACES, TIMES, completed_at, met_at, offered, record_pop, take
-from etalstm.model.machine.state import (
-    DONE_RING,
-    EMITTER,
-    LOAD,
-    MAC,
-    MACS,
-    NEVER,
-    RING,
-    STORE,
-    VECTOR,
-    VECTORS,
-    compiled,
-    complete,
-    record,
-    wake,
-)
+from etalstm.model.machine import latencies, state
+from etalstm.model.machine.latencies import BUFFERED_FIFO, MAC_SUM
+from etalstm.model.machine.queues import POSITIONS, TIMES, completed_at, met_at, offered, record_pop, take
+from etalstm.model.machine.state import NEVER, RING, compiled, complete, record, wake
 from etalstm_hw.contract import SLOTS, Counter, Cycle, Source, VectorOp
 
 _ACTIVATION = int(Counter.ACTIVATION)
@@ -41,7 +19,7 @@ VECTOR_ENGINE = record(
     "valid", "op", "a", "b", "after", "end", "inner", "outer", "has_b", "has_parameter", "last_write", "units_free",
     "pe_at", "scratch_at", "queue_at", "waiting_at", writes=WRITES,
 )  # fmt: skip
-"""The element at the output, what has been read of it, and until when what is issued keeps ports and units busy."""
+"""The element at the output, its operands read so far, and until when issued elements keep ports and units busy."""
 
 
 @compiled
@@ -75,8 +53,8 @@ def _blocked_until(cycle, engine, sizes):
         engine.has_parameter = 1
         first = cycle + 1
     if function or engine.op == PACK:
-        return max(first, engine.units_free, engine.last_write - WRITE_ACTIVATION + 1)
-    earliest = WRITE_PRODUCT if engine.op == MULTIPLY else WRITE_SUM
+        return max(first, engine.units_free, engine.last_write - latencies.WRITE_ACTIVATION + 1)
+    earliest = latencies.WRITE_PRODUCT if engine.op == MULTIPLY else latencies.WRITE_SUM
     return max(first, engine.last_write - earliest + 1)
 
 
@@ -84,11 +62,11 @@ def _blocked_until(cycle, engine, sizes):
 def _issue(cycle, engine, sizes, done, counted, wakes):
     """Note what the element occupies, and its instruction's completion with the last one."""
     if _is_activation(engine):
-        first, last = cycle + WRITE_ACTIVATION, cycle + ACTIVATION + 1 + sizes.groups
-        engine.units_free = cycle + sizes.groups
+        first, last = cycle + latencies.WRITE_ACTIVATION, cycle + latencies.ACTIVATION + 1 + sizes.banks
+        engine.units_free = cycle + sizes.banks
         counted[_ACTIVATION] += sizes.lanes
     else:
-        first = last = cycle + (WRITE_PRODUCT if engine.op == MULTIPLY else WRITE_SUM)
+        first = last = cycle + (latencies.WRITE_PRODUCT if engine.op == MULTIPLY else latencies.WRITE_SUM)
         engine.pe_at = cycle
     for write in range(first, last + 1):
         engine.writes[write % WRITES] = write
@@ -99,7 +77,7 @@ def _issue(cycle, engine, sizes, done, counted, wakes):
         engine.queue_at = cycle
     engine.has_b = engine.has_parameter = 0
     if engine.end:
-        complete(done, wakes, VECTOR, last)
+        complete(done, wakes, state.VECTOR, last)
 
 
 @compiled
@@ -141,13 +119,12 @@ def step_vector(cycle, engine, queue, table, sizes, done, counted, wakes):
                 take(queue, wakes, cycle)
         else:
             following = NEVER
-    wakes[VECTORS] = following
+    wakes[state.VECTORS] = following
 
 
 FIRST, EMPTY, NULL, LAST = 1, 2, 4, 8  # flags of a scalar
 
-SCALARS = record(*PLACES, inner=RING, marks=RING, **TIMES)
-"""Scalars on their way to the channels."""
+SCALARS = record(*POSITIONS, inner=RING, marks=RING, **TIMES)  # scalars on their way to the channels
 
 MAC_ENGINE = record("valid", "mac", "begins", "address", "backward", "end", "tile", "issued_at", "since")
 """The step at hand, and the number of the next tile."""
@@ -180,27 +157,27 @@ def _leave(cycle, engine, vector, store, sums, sizes, done, wakes):
         sums[engine.address] = cycle
         engine.issued_at = cycle
     if engine.end:
-        complete(done, wakes, MAC, cycle + MAC_SUM)
+        complete(done, wakes, state.MAC, cycle + MAC_SUM)
     return True
 
 
 @compiled
 def _make_step(cycle, engine, queue, scalars, instruction, wakes):
     """Combine instruction and scalar; take them with the last step that they have."""
-    place = scalars.head % RING
-    flags = scalars.marks[place]
+    entry = scalars.head % RING
+    flags = scalars.marks[entry]
     null = flags & NULL != 0
     last_tile = null or engine.tile + 1 == instruction.tiles
     engine.mac = not null
     engine.begins = flags & FIRST != 0
     engine.backward = instruction.backward
-    engine.address = instruction.queue + scalars.inner[place] * instruction.tiles + engine.tile
+    engine.address = instruction.queue + scalars.inner[entry] * instruction.tiles + engine.tile
     engine.end = flags & LAST != 0 and last_tile
     engine.valid, engine.since = 1, cycle + 1
     engine.tile = 0 if last_tile else engine.tile + 1
     if last_tile:
         record_pop(scalars, cycle)
-        wake(wakes, EMITTER, cycle + NEWS + 1)
+        wake(wakes, state.EMITTER, cycle + latencies.NEWS + 1)
     if engine.end:
         take(queue, wakes, cycle)
 
@@ -218,7 +195,7 @@ def step_mac(cycle, engine, queue, scalars, table, vector, store, sums, sizes, d
             following = NEVER
             if offered(queue, cycle) and scalars.tail > scalars.head:
                 following = scalars.pushed[scalars.head % RING] + BUFFERED_FIFO
-    wakes[MACS] = following
+    wakes[state.MACS] = following
 
 
 @compiled
@@ -274,14 +251,14 @@ def idle_kind(cycle, channel, m, table, sizes):
         if not engine.begins and cycle - m.sums[channel, engine.address] <= MAC_SUM:
             return _HAZARD
         return _SHARE
-    queue, done = m.queues[channel, MAC], m.done[channel]
+    queue, done = m.queues[channel, state.MAC], m.done[channel]
     if engine.valid or (queue.current >= 0 and queue.valid_from <= cycle):
         return _EMPTY
     if queue.head < queue.tail and queue.pushed[queue.head % RING] + BUFFERED_FIFO <= cycle:
-        instruction = table[queue.index[queue.head % RING]]
-        if completed_at(done, LOAD, instruction.wait_load) + 1 > cycle:
+        instruction = table[queue.numbers[queue.head % RING]]
+        if completed_at(done, state.LOAD, instruction.wait_load) + 1 > cycle:
             return _WAIT_LOAD
-        if completed_at(done, VECTOR, instruction.wait_vector) + 1 > cycle:
+        if completed_at(done, state.VECTOR, instruction.wait_vector) + 1 > cycle:
             return _WAIT_VECTOR
         if met_at(instruction, m.done, channel) > cycle:
             return _WAIT_STORE
@@ -293,12 +270,12 @@ def _busy(cycle, channel, m):
     """Tell whether anything is left to do in the channel."""
     if m.scalars[channel].head < m.scalars[channel].tail:
         return True
-    for engine in (LOAD, MAC, VECTOR, STORE):
+    for engine in (state.LOAD, state.MAC, state.VECTOR, state.STORE):
         queue, done = m.queues[channel, engine], m.done[channel, engine]
         if queue.current >= 0 or queue.head < queue.tail:
             return True
-        pulse = 0 if engine in (MAC, VECTOR) else 1
-        if done.count and done.times[(done.count - 1) % DONE_RING] - pulse >= cycle:
+        pulse = 0 if engine in (state.MAC, state.VECTOR) else 1
+        if done.count and done.times[(done.count - 1) % state.DONE_RING] - pulse >= cycle:
             return True
     return _transfers(channel, m)
 

@@ -8,10 +8,10 @@ from etalstm_hw.contract import MOST_GATES
 from etalstm_hw.contract.distance import STAGES
 
 ENGINE = record(
-    "walking", "walk_bank", "walk_group", "asked", "asked_bank", "asked_group", "asked_void",  # walker
-    "held", "held_bank", "held_group", "held_void", "held_mask", "remaining",  # what is left of a group
-    "picked", "picked_bank", "picked_inner", "picked_zero", "picked_starts", "picked_ends", "picked_none",
-    "read", "read_bank", "read_inner", "read_zero", "read_starts", "read_ends", "read_none", "read_empty",
+    "walking", "walk_bank", "walk_patch", "asked", "asked_bank", "asked_patch", "asked_null",  # walker
+    "rest", "rest_bank", "rest_patch", "rest_null", "rest_mask", "remaining",  # what is left of a patch
+    "picked", "picked_bank", "picked_inner", "picked_zero", "picked_starts", "picked_ends", "picked_null",
+    "read", "read_bank", "read_inner", "read_zero", "read_starts", "read_ends", "read_null", "read_empty",
     "out", "out_inner", "out_flags", "sweeping", "sweep_bank", "count", "sums", fresh=2,
 )  # fmt: skip
 """Walker, the three stages after the pick, and the sums that have begun."""
@@ -26,13 +26,13 @@ def _lowest(mask):
 
 
 @compiled
-def _inner(bank, group, bit, sizes):
-    """Give the inner index of a bit of a group."""
+def _inner(bank, patch, bit, sizes):
+    """Give the inner number of a bit of a patch."""
     if not bank.batch_outer:
-        return bank.first_sum + group % bank.chunks * sizes.chunk + bit
+        return bank.first_sum + patch % bank.chunks * sizes.chunk + bit
     first = bank.lane // sizes.beat_words
-    beats = bank.groups // bank.batch
-    lane = (first + group % beats) * sizes.beat_words + bit // MOST_GATES
+    beats = bank.patches // bank.batch
+    lane = (first + patch % beats) * sizes.beat_words + bit // MOST_GATES
     return bank.first_sum + (lane - bank.lane) * bank.gates + bit % MOST_GATES
 
 
@@ -43,9 +43,9 @@ def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
     if ready:
         for channel in range(len(scalars)):
             fifo = scalars[channel]
-            place = fifo.tail % RING
-            fifo.pushed[place], fifo.inner[place] = cycle + STAGES, engine.out_inner
-            fifo.marks[place] = engine.out_flags
+            entry = fifo.tail % RING
+            fifo.pushed[entry], fifo.inner[entry] = cycle + STAGES, engine.out_inner
+            fifo.marks[entry] = engine.out_flags
             fifo.tail += 1
             wake(wakes[channel], MACS, cycle + STAGES + BUFFERED_FIFO)
     advance = not engine.out or ready
@@ -57,7 +57,7 @@ def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
     if not engine.read:
         engine.out = 0
     else:
-        begins = not engine.read_none and not engine.read_empty and not engine.read_zero
+        begins = not engine.read_null and not engine.read_empty and not engine.read_zero
         begins = begins and (engine.read_starts or not begun[engine.read_inner])
         if not engine.read_empty:
             if engine.read_starts:
@@ -69,12 +69,12 @@ def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
                 begun[engine.read_inner] = 1
             hold = engine.read_ends and bank.finish and engine.count != engine.sums
         last = engine.read_ends and bank.last and not hold
-        engine.out = not engine.read_none or last
+        engine.out = not engine.read_null or last
         engine.out_inner = engine.read_inner
         engine.out_flags = (
             (FIRST if begins or engine.read_empty else 0)
             | (EMPTY if engine.read_empty or engine.read_zero else 0)
-            | (NULL if engine.read_none else 0)
+            | (NULL if engine.read_null else 0)
             | (LAST if last else 0)
         )
         if engine.read_ends and not hold:
@@ -91,12 +91,12 @@ def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
 @compiled
 def _sweep(engine, begun):
     """Put the lowest sum that never began into the stage before the output."""
-    index = 0
-    while begun[index]:
-        index += 1
-    begun[index] = 1
-    engine.read, engine.read_bank, engine.read_inner = 1, engine.sweep_bank, index
-    engine.read_zero = engine.read_starts = engine.read_none = 0
+    inner = 0
+    while begun[inner]:
+        inner += 1
+    begun[inner] = 1
+    engine.read, engine.read_bank, engine.read_inner = 1, engine.sweep_bank, inner
+    engine.read_zero = engine.read_starts = engine.read_null = 0
     engine.read_empty = 1
     engine.count += 1
     engine.read_ends = engine.count == engine.sums
@@ -110,35 +110,35 @@ def _shift(engine):
     engine.read_zero, engine.read_starts, engine.read_ends = (
         engine.picked_zero, engine.picked_starts, engine.picked_ends,
     )  # fmt: skip
-    engine.read_none, engine.read_empty = engine.picked_none, 0
+    engine.read_null, engine.read_empty = engine.picked_null, 0
     engine.picked = 0
 
 
 @compiled
 def _pick(engine, banks, masks, values, there, flow, sizes):
-    """Take the next scalar of the group at hand; tell whether it is its block's last."""
-    if not engine.held:
-        engine.held_bank, engine.held_group = engine.asked_bank, engine.asked_group
-        engine.held_void = engine.asked_void
-        engine.held_mask = masks[engine.asked_bank, engine.asked_group] if not engine.asked_void else 0
-    bank = banks[engine.held_bank]
-    fresh = engine.fresh[engine.held_bank]
+    """Take the next scalar of the patch at hand; tell whether it is its block's last."""
+    if not engine.rest:
+        engine.rest_bank, engine.rest_patch = engine.asked_bank, engine.asked_patch
+        engine.rest_null = engine.asked_null
+        engine.rest_mask = masks[engine.asked_bank, engine.asked_patch] if not engine.asked_null else 0
+    bank = banks[engine.rest_bank]
+    fresh = engine.fresh[engine.rest_bank]
     left = bank.nonzero if fresh else engine.remaining
     if not flow:
-        engine.held, engine.remaining = 1, left
+        engine.rest, engine.remaining = 1, left
         return False
     engine.remaining = left - 1
-    engine.fresh[engine.held_bank] = 0
-    engine.picked, engine.picked_bank = 1, engine.held_bank
+    engine.fresh[engine.rest_bank] = 0
+    engine.picked, engine.picked_bank = 1, engine.rest_bank
     engine.picked_starts, engine.picked_ends = fresh != 0 and bank.begins != 0, left <= 1
-    engine.picked_none = engine.held_void
+    engine.picked_null = engine.rest_null
     engine.picked_zero = engine.picked_inner = 0
-    if not engine.held_void:
-        bit = _lowest(engine.held_mask)
-        engine.picked_inner = _inner(bank, engine.held_group, bit, sizes)
-        engine.picked_zero = not values[engine.held_bank, engine.held_group] >> bit & 1
-        engine.held_mask &= engine.held_mask - 1
-    engine.held = engine.held_mask != 0
+    if not engine.rest_null:
+        bit = _lowest(engine.rest_mask)
+        engine.picked_inner = _inner(bank, engine.rest_patch, bit, sizes)
+        engine.picked_zero = not values[engine.rest_bank, engine.rest_patch] >> bit & 1
+        engine.rest_mask &= engine.rest_mask - 1
+    engine.rest = engine.rest_mask != 0
     return engine.picked_ends != 0
 
 
@@ -148,29 +148,29 @@ def step_emitter(cycle, engine, banks, masks, values, scalars, begun, fetcher, s
     flow = _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes)
     if flow:
         _shift(engine)
-    unwanted = engine.asked and not engine.asked_void and masks[engine.asked_bank, engine.asked_group] == 0
-    walker_ready = not engine.held
-    there = engine.held or (engine.asked and not unwanted)
+    unwanted = engine.asked and not engine.asked_null and masks[engine.asked_bank, engine.asked_patch] == 0
+    walker_ready = not engine.rest
+    there = engine.rest or (engine.asked and not unwanted)
     stop, stop_bank = False, 0
     if there:
         stop = _pick(engine, banks, masks, values, there, flow, sizes)
-        stop_bank = engine.held_bank
+        stop_bank = engine.rest_bank
     moves = not engine.asked or unwanted or walker_ready
     enable = engine.walking and moves
     stopped = stop and stop_bank == engine.walk_bank
     bank = banks[engine.walk_bank]
-    void = bank.nonzero == 0
-    last = enable and (void or engine.walk_group == bank.groups - 1)
+    null = bank.nonzero == 0
+    last = enable and (null or engine.walk_patch == bank.patches - 1)
     ready = not engine.walking or last or stopped
     if moves:
         engine.asked = engine.walking
     if enable:
-        engine.asked_bank, engine.asked_group, engine.asked_void = engine.walk_bank, engine.walk_group, void
-        engine.walk_group += 1
+        engine.asked_bank, engine.asked_patch, engine.asked_null = engine.walk_bank, engine.walk_patch, null
+        engine.walk_patch += 1
     if last or stopped:
         engine.walking = 0
     if fetcher.full and ready:
-        engine.walking, engine.walk_bank, engine.walk_group = 1, fetcher.bank, 0
+        engine.walking, engine.walk_bank, engine.walk_patch = 1, fetcher.bank, 0
         engine.fresh[fetcher.bank] = 1
         fetcher.full = fetcher.filling = 0
         fetcher.bank = 1 - fetcher.bank

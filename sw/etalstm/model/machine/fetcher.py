@@ -15,7 +15,7 @@ ITEM_BLOCKS = 1 << 12  # an item is the instance of a CAST, times this, and the 
 _READ = int(Counter.READ_BEATS)
 
 ENGINE = record(
-    "state", "cast", "block", "left", "filling", "filling_from", "part", "current", "beats_left", "free", "bank",
+    "state", "cast", "block", "left", "filling", "filling_from", "kind", "current", "beats_left", "free", "bank",
     "full", "stream_reading",
 )  # fmt: skip
 """The block that is asked for, the block that is being filled, and how many buffers are free."""
@@ -41,7 +41,7 @@ def _stream(item, table, blocks, given):
 @compiled
 def _walk(cycle, engine, queue, asked, reader, table, blocks, given, wakes):
     """Ask for blocks one after the other."""
-    item, part, beat, beats = -1, indexed.VECTORS, 0, 0
+    item, kind, beat, beats = -1, indexed.VECTORS, 0, 0
     if engine.state == _OFFER:
         cast = table[engine.cast]
         item = engine.cast * ITEM_BLOCKS + engine.block
@@ -50,12 +50,12 @@ def _walk(cycle, engine, queue, asked, reader, table, blocks, given, wakes):
             blocks[cast.first_block + engine.block].beats,
         )
         if table[engine.cast].compressed:
-            part, beats = indexed.INDEX, 1
+            kind, beats = indexed.INDEX, 1
     head = indexed.stream_item(asked)
     start = length = 0
     if head >= 0:
         _, start, length = _stream(head, table, blocks, given)
-    taken = indexed.step_requests(cycle, asked, reader, BLOCK_PLANS, item, part, beat, beats, start, length)
+    taken = indexed.step_requests(cycle, asked, reader, BLOCK_PLANS, item, kind, beat, beats, start, length)
     if engine.state == _TAKE:
         if offered(queue, cycle):
             engine.cast = queue.current
@@ -75,9 +75,9 @@ def _begin(cycle, engine, asked, codec, table, blocks, given):
     """Begin to fill a buffer, if there is a plan and a buffer is free."""
     if indexed.plan_at(asked) > cycle:
         return
-    engine.current, engine.part = indexed.drop_plan(asked)
+    engine.current, engine.kind = indexed.drop_plan(asked)
     engine.filling, engine.filling_from = 1, cycle + 1
-    if engine.part == indexed.STREAM:
+    if engine.kind == indexed.STREAM:
         engine.stream_reading = 1
         kept, _, _ = _stream(engine.current, table, blocks, given)
         begin_decompression(codec, _block(engine.current, table, blocks).elements, kept, 0)
@@ -87,7 +87,7 @@ def _begin(cycle, engine, asked, codec, table, blocks, given):
 def _take(cycle, engine, asked, reader, codec, blocks, table, counted):
     """Take a beat; tell whether the block's last beat is written in this cycle."""
     there = beat_at(reader) <= cycle
-    if engine.part == indexed.STREAM:
+    if engine.kind == indexed.STREAM:
         ends_stream = there and last_beat(reader)
         took, _, ends = step_decompressor(codec, there and engine.stream_reading, ends_stream, True)
         if took:
@@ -115,13 +115,13 @@ def _fill(
         number = engine.current % ITEM_BLOCKS
         fill_masks(engine.bank, banks[engine.bank], block, number, cast, masks, values, given, random, sizes, counted)
         wake(wakes, EMITTER, cycle)  # the walker takes the block in this cycle if it can
-    return cycle + 1 if engine.part == indexed.STREAM and window_of(codec) != before else NEVER
+    return cycle + 1 if engine.kind == indexed.STREAM and window_of(codec) != before else NEVER
 
 
 @compiled
 def _next_plan(cycle, engine, asked, reader, codec, table, blocks, given, counted):
     """Take an index that has come, or begin to fill a buffer that is free."""
-    if indexed.plan_at(asked) <= cycle and asked.parts[asked.head % RING] == indexed.INDEX:
+    if indexed.plan_at(asked) <= cycle and asked.kinds[asked.head % RING] == indexed.INDEX:
         if beat_at(reader) <= cycle:
             item, _ = indexed.drop_plan(asked)
             take_beat(reader)

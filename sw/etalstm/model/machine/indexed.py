@@ -7,7 +7,7 @@ from etalstm.model.machine.state import BURST_BEATS, NEVER, RING, compiled, reco
 VECTORS, INDEX, STREAM = range(3)  # hw.dma.indexed.BeatKind
 
 ASKED = record(
-    "head", "tail", "wait_head", "wait_tail", "index_head", "index_tail", "checked_at", items=RING, parts=RING,
+    "head", "tail", "wait_head", "wait_tail", "index_head", "index_tail", "checked_at", items=RING, kinds=RING,
     pushed=RING, waiting=RING, waiting_since=RING, indices=RING,
 )  # fmt: skip
 """Plans of transfers under way; requests that wait for their index; indices that have come."""
@@ -21,17 +21,17 @@ def plan_at(asked):
 
 @compiled
 def drop_plan(asked):
-    """Take the next plan: its item and part."""
-    place = asked.head % RING
+    """Take the next plan: its item and kind."""
+    entry = asked.head % RING
     asked.head += 1
-    return asked.items[place], asked.parts[place]
+    return asked.items[entry], asked.kinds[entry]
 
 
 @compiled
-def _ask(cycle, asked, reader, item, part, beat, beats):
+def _ask(cycle, asked, reader, item, kind, beat, beats):
     give_transfer(reader, beat, beats, cycle)
-    place = asked.tail % RING
-    asked.items[place], asked.parts[place], asked.pushed[place] = item, part, cycle
+    entry = asked.tail % RING
+    asked.items[entry], asked.kinds[entry], asked.pushed[entry] = item, kind, cycle
     asked.tail += 1
 
 
@@ -74,14 +74,14 @@ def following_event(cycle, asked, reader):
 
 
 @compiled
-def step_requests(cycle, asked, reader, depth, item, part, beat, beats, stream_start, stream_beats):
+def step_requests(cycle, asked, reader, depth, item, kind, beat, beats, stream_start, stream_beats):
     """Ask for a request (none if `item` is below 0) or, if it cannot be offered, for the first stream whose index came.
 
     Give whether the request was taken.
     """
     waits = asked.wait_tail - asked.wait_head
     room = takes_transfer(reader) and asked.tail - asked.head < depth
-    own = item >= 0 and (waits < STREAMS_AHEAD if part == INDEX else waits == 0)
+    own = item >= 0 and (waits < STREAMS_AHEAD if kind == INDEX else waits == 0)
     there = asked.index_head < asked.index_tail and asked.indices[asked.index_head % RING] + FIFO <= cycle
     there = there and waits > 0 and asked.waiting_since[asked.wait_head % RING] + FIFO <= cycle
     streams = not own and there and asked.checked_at <= cycle and room
@@ -93,8 +93,8 @@ def step_requests(cycle, asked, reader, depth, item, part, beat, beats, stream_s
     elif there and asked.checked_at == NEVER:
         asked.checked_at = cycle + 1
     if own and room:
-        _ask(cycle, asked, reader, item, part, beat, beats)
-        if part == INDEX:
+        _ask(cycle, asked, reader, item, kind, beat, beats)
+        if kind == INDEX:
             asked.waiting[asked.wait_tail % RING] = item
             asked.waiting_since[asked.wait_tail % RING] = cycle
             asked.wait_tail += 1

@@ -15,7 +15,7 @@ SUM = PRODUCT + ADDER
 # etalstm_hw.compute.compute: operands are at the PEs one cycle after their addresses are at the memories.
 WRITE_PRODUCT, WRITE_SUM = PRODUCT + 1, SUM + 1
 
-# etalstm_hw.compute.elementwise, `_arrive`: an activation's vector is read, held, then passes the units group by group.
+# etalstm_hw.compute.elementwise, `_arrive`: an activation's vector is read, stored, then passes the units bank by bank.
 WRITE_ACTIVATION = ACTIVATION + 2
 
 # etalstm_hw.compute.mac: cycles from a MAC's issue to the write of its sum; `_follow_sums`.

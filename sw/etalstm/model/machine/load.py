@@ -11,7 +11,7 @@ from etalstm_hw.contract import Counter, Memory
 
 SCRATCH, _READ = int(Memory.SCRATCH), int(Counter.READ_BEATS)
 
-ENGINE = record("prepared_at", "active", "part", "current", "reading", "stands_for")
+ENGINE = record("prepared_at", "active", "kind", "current", "reading", "stands_for")
 """The instruction that is being requested, and the plan whose beats are taken.
 
 What is read is counted for all channels that the engine `stands_for`.
@@ -21,17 +21,17 @@ What is read is counted for all channels that the engine `stands_for`.
 @compiled
 def _request(cycle, engine, queue, asked, reader, table, wakes):
     """Ask for the instruction at the queue, two cycles after the one before, or for a stream."""
-    item, part, beat, beats = -1, indexed.VECTORS, 0, 0
+    item, kind, beat, beats = -1, indexed.VECTORS, 0, 0
     if offered(queue, cycle):
         engine.prepared_at = min(engine.prepared_at, cycle + 1)
         if engine.prepared_at <= cycle:
             item = queue.current
             beat, beats = table[item].address, table[item].beats
             if table[item].compressed:
-                part, beats = indexed.INDEX, 1
+                kind, beats = indexed.INDEX, 1
     head = indexed.stream_item(asked)
     start, length = (table[head].stream_start, table[head].stream_beats) if head >= 0 else (0, 0)
-    if indexed.step_requests(cycle, asked, reader, LOAD_PLANS, item, part, beat, beats, start, length):
+    if indexed.step_requests(cycle, asked, reader, LOAD_PLANS, item, kind, beat, beats, start, length):
         take(queue, wakes, cycle)
         engine.prepared_at = NEVER
 
@@ -41,8 +41,8 @@ def _begin(cycle, engine, asked, codec, table):
     """Take the next plan if there is one."""
     engine.active = indexed.plan_at(asked) <= cycle
     if engine.active:
-        engine.current, engine.part = indexed.drop_plan(asked)
-        if engine.part == indexed.STREAM:
+        engine.current, engine.kind = indexed.drop_plan(asked)
+        if engine.kind == indexed.STREAM:
             instruction = table[engine.current]
             engine.reading = 1
             begin_decompression(codec, instruction.elements, instruction.kept, instruction.bf16)
@@ -53,7 +53,7 @@ def _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, count
     """Take a beat and write one, as far as they are there; tell whether the plan at hand ends."""
     writable = instruction.memory != SCRATCH or vector.writes[cycle % WRITES] != cycle
     there = beat_at(reader) <= cycle
-    if engine.part == indexed.STREAM:
+    if engine.kind == indexed.STREAM:
         beat_last = there and last_beat(reader)
         took, _, ends = step_decompressor(codec, there and engine.reading, beat_last, writable)
         if took:
@@ -61,11 +61,11 @@ def _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, count
             engine.reading = not beat_last
             counted[_READ + instruction.kind] += engine.stands_for
         return ends
-    if not there or (engine.part == indexed.VECTORS and not writable):
+    if not there or (engine.kind == indexed.VECTORS and not writable):
         return False
     counted[_READ + instruction.kind] += engine.stands_for
     ends = take_beat(reader)
-    if engine.part == indexed.INDEX:
+    if engine.kind == indexed.INDEX:
         indexed.give_index(cycle, asked)
     return ends
 
@@ -75,9 +75,9 @@ def _write(cycle, engine, asked, reader, codec, table, vector, sizes, done, coun
     """Go on with the plan at hand; tell whether it ends, and whether to ask again though nothing comes."""
     instruction, before = table[engine.current], window_of(codec)
     ends = _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, counted)
-    if ends and engine.part != indexed.INDEX and not instruction.more:
+    if ends and engine.kind != indexed.INDEX and not instruction.more:
         complete(done, wakes, LOAD, cycle + DONE)
-    if engine.part == indexed.STREAM:
+    if engine.kind == indexed.STREAM:
         return ends, window_of(codec) != before or codec.valid != 0 or codec.full != 0
     return ends, beat_at(reader) <= cycle  # the lanes write something else
 

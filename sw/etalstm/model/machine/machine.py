@@ -66,7 +66,7 @@ class Machine(NamedTuple):
 
 def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
     """Give the records of each part: their dtype and how many there are."""
-    groups, channels = sizes.broadcast_words, sizes.managers
+    patches, channels = sizes.broadcast_words, sizes.managers
     inner = cast_sums(sizes.lanes, sizes.broadcast_words)
     return {
         "queues": (queues.QUEUE, (channels, CAST + 1)),
@@ -82,8 +82,8 @@ def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
         "fetcher": (fetcher.ENGINE, 1),
         "emitter": (emitter.ENGINE, 1),
         "banks": (masks.BANK, 2),
-        "masks": (np.int64, (2, groups)),
-        "values": (np.int64, (2, groups)),
+        "masks": (np.int64, (2, patches)),
+        "values": (np.int64, (2, patches)),
         "begun": (np.int64, inner),
         "random": (np.uint64, 1),
         "scalars": (compute.SCALARS, channels),

@@ -1,4 +1,4 @@
-"""Which words of a block are not zero, group by group: see etalstm_hw.broadcast.masks."""
+"""Which words of a block are not zero, patch by patch: see etalstm_hw.broadcast.masks."""
 
 import numpy as np
 
@@ -8,13 +8,13 @@ from etalstm_hw.contract import MOST_GATES, Counter
 _SEEN, _SKIPPED = int(Counter.SCALARS_SEEN), int(Counter.SCALARS_SKIPPED)
 
 GIVEN = np.dtype(np.uint32)
-"""Masks that were counted from data: of each block its groups' in the order in which they are sent."""
+"""Masks that were counted from data: of each block its patches' in the order in which they are broadcast."""
 
 BANK = record(
-    "text", "block", "groups", "nonzero", "wanted", "begins", "finish", "last", "sums", "batch_outer", "gates",
+    "text", "block", "patches", "nonzero", "wanted", "begins", "finish", "last", "sums", "batch_outer", "gates",
     "chunks", "batch", "lane", "first_sum",
 )  # fmt: skip
-"""A buffer: what is to be sent of it. Masks that are not given follow from ``text`` of the CAST and ``block``."""
+"""A buffer: what is to be broadcast of it. Masks that are not given follow from ``text`` of the CAST and ``block``."""
 
 
 @compiled
@@ -49,7 +49,7 @@ def draw_bits(state, bits, threshold):
 
 @compiled
 def draw_some(filled, bits, left, kept, state):
-    """Keep bits of a mask: of `left` bits, those of the masks after it included, `kept` at random places are kept.
+    """Keep bits of a mask: of `left` bits, those of the masks after it included, `kept` random ones are kept.
 
     Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
     """
@@ -74,16 +74,16 @@ def count_bits(mask):
 
 
 @compiled
-def _asked(bank, group, real, block, cast, sizes):
-    """Give the words of a group that are sent, and those of them that hold an element of the network."""
+def _asked(bank, patch, real, block, cast, sizes):
+    """Give the words of a patch that are broadcast, and those of them that hold an element of the network."""
     if not bank.batch_outer:
-        lane, chunk = group // (bank.gates * bank.chunks), group % bank.chunks
+        lane, chunk = patch // (bank.gates * bank.chunks), patch % bank.chunks
         count = min(sizes.chunk, bank.batch - chunk * sizes.chunk)
         every = (1 << count) - 1
         return every, every if bank.lane + lane < real else 0
     first = bank.lane // sizes.beat_words
     beats = (bank.lane + block.lanes - 1) // sizes.beat_words - first + 1
-    beat = first + group % beats
+    beat = first + patch % beats
     gates, asked, filled = (1 << bank.gates) - 1, 0, 0
     for word in range(sizes.beat_words):
         lane = beat * sizes.beat_words + word
@@ -95,43 +95,43 @@ def _asked(bank, group, real, block, cast, sizes):
 
 
 @compiled
-def fill_masks(number, bank, block, index, cast, masks, values, given, random, sizes, counted):
+def fill_masks(number, bank, block, position, cast, masks, values, given, random, sizes, counted):
     """Describe a block that is full, and find its masks: given ones, or drawn so that the block has its density."""
-    bank.text, bank.block, bank.batch_outer, bank.gates = cast.text, index, cast.batch_outer, cast.gates
+    bank.text, bank.block, bank.batch_outer, bank.gates = cast.text, position, cast.batch_outer, cast.gates
     bank.batch, bank.lane, bank.first_sum = cast.batch, cast.lane, cast.first_sum
-    bank.begins = cast.begins and index == 0
-    bank.last = index == cast.blocks - 1
+    bank.begins = cast.begins and position == 0
+    bank.last = position == cast.blocks - 1
     bank.finish = cast.finish and bank.last
     bank.chunks = -(-cast.batch // sizes.chunk)
     if cast.batch_outer:
         first, last = cast.lane // sizes.beat_words, (cast.lane + block.lanes - 1) // sizes.beat_words
-        bank.groups = cast.batch * (last - first + 1)
+        bank.patches = cast.batch * (last - first + 1)
         bank.sums = cast.gates * block.lanes
     else:
-        bank.groups = block.lanes * cast.gates * bank.chunks
+        bank.patches = block.lanes * cast.gates * bank.chunks
         bank.sums = cast.batch
     bank.nonzero = bank.wanted = 0
     bits = sizes.chunk if not cast.batch_outer else MOST_GATES * sizes.beat_words
     left = kept = 0
     if block.threshold < 1 << 32 and not len(given.masks):
-        seed(random, cast.text, index)
-        for group in range(bank.groups):
-            left += count_bits(_asked(bank, group, block.occupied, block, cast, sizes)[1])
+        seed(random, cast.text, position)
+        for patch in range(bank.patches):
+            left += count_bits(_asked(bank, patch, block.occupied, block, cast, sizes)[1])
         kept = (left * block.threshold + (1 << 31)) >> 32
-    for group in range(bank.groups):
-        asked, filled = _asked(bank, group, block.occupied, block, cast, sizes)
+    for patch in range(bank.patches):
+        asked, filled = _asked(bank, patch, block.occupied, block, cast, sizes)
         if len(given.masks):
-            value = np.int64(given.masks[given.places[cast.given_block + index] + group])
+            value = np.int64(given.masks[given.firsts[cast.given_block + position] + patch])
         elif block.threshold >= 1 << 32:
             value = filled
         else:
             value = draw_some(filled, bits, left, kept, random)
             left -= count_bits(filled)
             kept -= count_bits(value)
-        values[number, group] = value
-        masks[number, group] = asked if sizes.send_zeros else value
-        sent, wanted = count_bits(masks[number, group]), count_bits(asked)
+        values[number, patch] = value
+        masks[number, patch] = asked if sizes.send_zeros else value
+        chosen, wanted = count_bits(masks[number, patch]), count_bits(asked)
         counted[_SEEN] += wanted
-        counted[_SKIPPED] += wanted - sent
-        bank.nonzero += sent
+        counted[_SKIPPED] += wanted - chosen
+        bank.nonzero += chosen
         bank.wanted += wanted

@@ -4,22 +4,16 @@ See etalstm_hw.program.queue, etalstm_hw.machine.tree and etalstm_hw.machine.cha
 clock: ``pushed`` is the cycle in which an entry arrives at the channel.
 """
 
+from etalstm.model.machine import state
 from etalstm.model.machine.latencies import BUFFERED_FIFO, COUNTED, NEWS, RENDEZVOUS
 from etalstm.model.machine.state import (
     CAST,
-    FETCHER,
     LOAD,
-    LOADS,
     MAC,
-    MACS,
     NEVER,
-    QUEUES,
     RING,
-    SEQUENCER,
     STORE,
-    STORES,
     VECTOR,
-    VECTORS,
     compiled,
     completed_at,
     record,
@@ -27,8 +21,8 @@ from etalstm.model.machine.state import (
 )
 from etalstm_hw.contract.distance import STAGES
 
-PLACES = ("head", "tail", "known_head", "known_tail")
-"""Entries taken and sent, and how many of each the middle knows of."""
+POSITIONS = ("head", "tail", "known_head", "known_tail")
+"""Entries taken and put in, and how many of each the middle knows of."""
 
 TIMES = {"pushed": RING, "popped": RING}
 
@@ -81,13 +75,13 @@ def room_at(fifos, depth):
     return latest
 
 
-QUEUE = record(*PLACES, "valid_from", "current", "taken", index=RING, **TIMES)
+QUEUE = record(*POSITIONS, "valid_from", "current", "taken", numbers=RING, **TIMES)
 """FIFO of instructions (numbers in the table) and the one at the output, -1 if there is none."""
 
 
 @compiled
 def has_room(queues, engine, depth, cycle):
-    """Tell whether an instruction can be sent to the queues of an engine in this cycle.
+    """Tell whether an instruction can be put into the queues of an engine in this cycle.
 
     The broadcaster's queue lies in the middle. Its FIFO's register holds an instruction besides its memory.
     """
@@ -102,14 +96,14 @@ def has_room(queues, engine, depth, cycle):
 
 @compiled
 def push(queues, wakes, instruction, engine, cycle):
-    """Send an instruction to the queues of an engine."""
+    """Put an instruction into the queues of an engine."""
     for channel in range(1 if engine == CAST else len(queues)):
         queue = queues[channel, engine]
-        place = queue.tail % RING
-        queue.pushed[place] = cycle if engine == CAST else cycle + STAGES
-        queue.index[place] = instruction
+        entry = queue.tail % RING
+        queue.pushed[entry] = cycle if engine == CAST else cycle + STAGES
+        queue.numbers[entry] = instruction
         queue.tail += 1
-        wake(wakes[channel], QUEUES, cycle + 1)
+        wake(wakes[channel], state.QUEUES, cycle + 1)
 
 
 @compiled
@@ -144,12 +138,12 @@ def met_at(instruction, everyone, channel):
 def _owner(engine):
     """Give the part that takes an engine's instructions."""
     if engine == LOAD:
-        return LOADS
+        return state.LOADS
     if engine == MAC:
-        return MACS
+        return state.MACS
     if engine == VECTOR:
-        return VECTORS
-    return STORES if engine == STORE else FETCHER
+        return state.VECTORS
+    return state.STORES if engine == STORE else state.FETCHER
 
 
 @compiled
@@ -165,7 +159,7 @@ def step_queues(cycle, queues, channel, table, done, wakes):
             queue.taken = 0
         if queue.tail == queue.head:
             continue
-        first = queue.index[queue.head % RING]
+        first = queue.numbers[queue.head % RING]
         ready = max(queue.pushed[queue.head % RING] + BUFFERED_FIFO, met_at(table[first], done, channel))
         if ready > cycle:
             following = min(following, ready)
@@ -174,8 +168,8 @@ def step_queues(cycle, queues, channel, table, done, wakes):
         queue.current = first
         queue.valid_from = cycle + 1
         wake(wakes[channel], _owner(engine), cycle + 1)
-        wake(wakes[channel], SEQUENCER, cycle + 1)
-    wakes[channel, QUEUES] = following
+        wake(wakes[channel], state.SEQUENCER, cycle + 1)
+    wakes[channel, state.QUEUES] = following
 
 
 @compiled
@@ -188,4 +182,4 @@ def offered(queue, cycle):
 def take(queue, wakes, cycle):
     """Take the instruction at the output; the next may be there in the following cycle."""
     queue.taken = 1
-    wake(wakes, QUEUES, cycle)
+    wake(wakes, state.QUEUES, cycle)

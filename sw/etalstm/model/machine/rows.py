@@ -13,9 +13,9 @@ _MAP_BEATS = int(Counter.READ_BEATS) + int(Traffic.DELTAS)
 PASS, TAKE, LOOK, END = range(4)
 UNDER_WAY = 128  # instructions of one engine in flight: more than its queue and its open accesses can hold
 INSTANCES = (CAST + 1) * UNDER_WAY
-"""Places for the program's instructions in flight. Each engine has places of its own. So a long MAC keeps its place
+"""Slots for the program's instructions in flight. Each engine has slots of its own. So a long MAC keeps its slot
 while other engines go through thousands of instructions."""
-OFFERED = 256  # LOADs that a LOAD_ROWS has become and that are under way: they must not take the places of the others
+OFFERED = 256  # LOADs that a LOAD_ROWS has become and that are under way: they must not take the slots of the others
 
 ROWS = record(
     "state", "tile", "row", "rows", "left", "run", "length", "found", "ended", "map_at", "unasked", "asked", "gone",

@@ -1,22 +1,11 @@
 """Fetching, repeating and dispatching a program: see hw/program/."""
 
+from etalstm.model.machine import state
 from etalstm.model.machine.axi import beat_at, give_transfer, step_reader, take_beat, takes_transfer
 from etalstm.model.machine.latencies import PROGRAM_RING
 from etalstm.model.machine.queues import has_room, push, room_at
 from etalstm.model.machine.rows import UNDER_WAY, offers_rows, step_rows, supplied_at
-from etalstm.model.machine.state import (
-    BURST_BEATS,
-    CAST,
-    FETCH,
-    LOAD,
-    MAC,
-    NEVER,
-    SEQUENCER,
-    STORE,
-    VECTOR,
-    compiled,
-    record,
-)
+from etalstm.model.machine.state import CAST, LOAD, MAC, NEVER, STORE, VECTOR, compiled, record
 from etalstm_hw.contract import ADDRESS_REGISTERS, LOOP_DEPTH, Counter, Opcode
 
 HALT, LOOP, ADVANCE, LOAD_ROWS = (int(code) for code in (Opcode.HALT, Opcode.LOOP, Opcode.ADVANCE, Opcode.LOAD_ROWS))
@@ -24,26 +13,25 @@ PROGRAM = int(Counter.PROGRAM_BEATS)
 
 ENGINE = record(
     "length", "asking", "asked_count", "following", "ready", "behind", "pending", "dropped", "beats",  # buffer
-    "index", "held", "held_index", "depth",  # loops
-    "checked", "checked_index", "pairs", "out", "out_slot",  # dispatch
+    "number", "taken", "taken_number", "depth",  # loops
+    "checked", "checked_number", "pairs", "out", "out_slot",  # dispatch
     "halted_at", "sent_at", "streams", "blocks", "row_lanes", "arrived", "starved", "cycle",
     registers=ADDRESS_REGISTERS, dispatched=CAST + 1,
 )  # fmt: skip
 """The ring of instructions, the loop that is at hand, the two registers of the dispatch.
 
-``arrived`` is set when the first instruction of a part of the program, or the end of a loop's body, is the next; then
-``cycle`` is the machine's time. ``starved`` is set when no instruction is ready that could be taken.
+``arrived`` is set when the first instruction of a section, or the end of a loop's body, is the next; then ``cycle`` is
+the machine's time. ``starved`` is set when no instruction is ready that could be taken.
 """
 
-LOOP_BODY = record("start", "end", "turns")
-"""A loop that is executed: where its body begins and ends, and turns to go."""
+LOOP_BODY = record("start", "end", "turns")  # a loop that is executed: where its body begins and ends, and turns to go
 STACK_DEPTH = LOOP_DEPTH + 1
 
 
 @compiled
 def _ask(cycle, engine, reader, sizes):
     """Ask for the next burst of the program in every other cycle; give how many instructions are asked for now."""
-    burst = BURST_BEATS // sizes.instruction_beats
+    burst = state.BURST_BEATS // sizes.instruction_beats
     if not engine.asking:
         left = engine.length - engine.following
         engine.asking = left != 0
@@ -73,9 +61,9 @@ def _arrive(cycle, engine, reader, sizes, counted):
 @compiled
 def _resolve(engine, m, p):
     """Make an instance of the instruction that is checked: its address and its waits."""
-    row, dispatched = p.table[engine.checked_index], engine.dispatched
-    slot = row.engine * UNDER_WAY + dispatched[row.engine] % UNDER_WAY
-    m.instances[slot] = row
+    entry, dispatched = p.table[engine.checked_number], engine.dispatched
+    slot = entry.engine * UNDER_WAY + dispatched[entry.engine] % UNDER_WAY
+    m.instances[slot] = entry
     instance = m.instances[slot]
     instance.address += engine.registers[instance.register]
     if instance.wait_load:
@@ -95,7 +83,7 @@ def _resolve(engine, m, p):
             found = p.streams[engine.streams]
             instance.kept, instance.stream_start, instance.stream_beats = found[0], found[1], found[2]
         else:  # of streams that follow each other, each begins anywhere in a burst
-            instance.stream_start = instance.start = instance.text % BURST_BEATS
+            instance.stream_start = instance.start = instance.text % state.BURST_BEATS
             instance.first = 1
         engine.streams += 1
     return slot
@@ -126,16 +114,16 @@ def _dispatch(cycle, engine, m, p, sizes):
     moved = _hand_on(cycle, engine, m, p, sizes)
     if not engine.checked:
         return moved
-    row = p.table[engine.checked_index]
-    if row.opcode == ADVANCE:
+    entry = p.table[engine.checked_number]
+    if entry.opcode == ADVANCE:
         engine.pairs += 1
-        if engine.pairs >= row.pairs:
-            for pair in range(row.pairs):
-                engine.registers[row.registers[pair]] += row.amounts[pair]
+        if engine.pairs >= entry.pairs:
+            for pair in range(entry.pairs):
+                engine.registers[entry.registers[pair]] += entry.amounts[pair]
             engine.registers[0] = 0
             engine.pairs = engine.checked = 0
         return True
-    if row.opcode == HALT:
+    if entry.opcode == HALT:
         if not occupied:
             engine.halted_at = min(engine.halted_at, cycle)
         return moved or (occupied and not engine.out)
@@ -152,31 +140,31 @@ def _loop(engine, m, p):
 
     Give whether one was taken, how far to go back, and whether anything moved.
     """
-    if engine.held and p.table[engine.held_index].opcode == LOOP:
-        row, body = p.table[engine.held_index], m.stack[engine.depth]
-        body.start, body.end, body.turns = engine.index, engine.index + row.length, row.turns
-        engine.held = 0
+    if engine.taken and p.table[engine.taken_number].opcode == LOOP:
+        entry, body = p.table[engine.taken_number], m.stack[engine.depth]
+        body.start, body.end, body.turns = engine.number, engine.number + entry.length, entry.turns
+        engine.taken = 0
         engine.depth += 1
         engine.arrived = 1
         return False, 0, True
-    if engine.depth and engine.index == m.stack[engine.depth - 1].end:
+    if engine.depth and engine.number == m.stack[engine.depth - 1].end:
         body = m.stack[engine.depth - 1]
         body.turns -= 1
         engine.arrived = 1
         if body.turns == 0:
             engine.depth -= 1
             return False, 0, True
-        engine.index = body.start
+        engine.number = body.start
         return False, body.end - body.start, True
-    if engine.held:
+    if engine.taken:
         return False, 0, False
     if not engine.ready:
         engine.starved = 1
         return False, 0, False
-    engine.held, engine.held_index = 1, engine.index
-    engine.index += 1
+    engine.taken, engine.taken_number = 1, engine.number
+    engine.number += 1
     bounded = len(p.boundaries) > 1
-    if bounded and p.table[engine.held_index].opcode != LOOP and p.boundaries[engine.index]:
+    if bounded and p.table[engine.taken_number].opcode != LOOP and p.boundaries[engine.number]:
         engine.arrived = 1
     return True, 0, True
 
@@ -184,14 +172,14 @@ def _loop(engine, m, p):
 @compiled
 def step_sequencer(cycle, m, p, sizes):
     """Move what is fetched on by a stage."""
-    engine, reader = m.sequencer[0], m.readers[FETCH]
-    following = step_reader(cycle, reader, m.ports[FETCH], sizes.latency)
+    engine, reader = m.sequencer[0], m.readers[state.FETCH]
+    following = step_reader(cycle, reader, m.ports[state.FETCH], sizes.latency)
     was_asking, beats = engine.asking, reader.free
     asked = _ask(cycle, engine, reader, sizes)
     whole = _arrive(cycle, engine, reader, sizes, m.counted)
     moved = _dispatch(cycle, engine, m, p, sizes)
-    if engine.held and p.table[engine.held_index].opcode != LOOP and not engine.checked:
-        engine.checked, engine.checked_index, engine.held = 1, engine.held_index, 0
+    if engine.taken and p.table[engine.taken_number].opcode != LOOP and not engine.checked:
+        engine.checked, engine.checked_number, engine.taken = 1, engine.taken_number, 0
         moved = True
     took, back, looped = _loop(engine, m, p)
     stored = whole and engine.dropped == 0
@@ -201,7 +189,7 @@ def step_sequencer(cycle, m, p, sizes):
     following = min(following, max(cycle + 1, beat_at(reader)))
     if engine.out:
         following = min(following, _blocked_until(cycle, m, sizes))
-    m.wakes[0, SEQUENCER] = following
+    m.wakes[0, state.SEQUENCER] = following
 
 
 @compiled
@@ -223,7 +211,7 @@ def _account(engine, took, back, asked, stored, whole):
     if back and back > engine.behind:
         engine.dropped += engine.pending + asked - (1 if whole else 0)
         engine.ready = engine.behind = engine.pending = 0
-        engine.following = engine.index
+        engine.following = engine.number
         engine.asking = 0
         return
     engine.ready += (1 if stored else 0) - (1 if took else 0) + back

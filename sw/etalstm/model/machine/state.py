@@ -18,8 +18,7 @@ from etalstm_hw.contract.distance import ROUND_TRIP
 # No compiled function here allocates anything. Numba would count references to every array at every call all the same,
 # which took five sixths of the time.
 _UNCOUNTED: dict[str, Any] = {"_nrt": False}  # an option that numba's own types leave out
-entry_point = njit(cache=True, **_UNCOUNTED)
-"""Decorator of compiled functions that are called from Python."""
+entry_point = njit(cache=True, **_UNCOUNTED)  # decorator of compiled functions that are called from Python
 
 
 class _Inner(CPUDispatcher):
@@ -73,7 +72,7 @@ class Sizes(NamedTuple):
     instruction_queue: int
     scalar_fifo: int  # scalars that wait in a channel before it says that it has no room
     scratch_reads: int
-    groups: int  # cycles in which an activation unit does its lanes of a vector
+    banks: int  # cycles in which an activation unit does its lanes of a vector
     units: int
     codec_words: int
     broadcast_words: int
@@ -86,6 +85,9 @@ class Sizes(NamedTuple):
     latency: int
 
 
+_AS_CONFIGURED = "lanes beat_words vector_beats instruction_beats instruction_queue scratch_reads broadcast_words"
+
+
 def sizes_of(
     config: Config, *, skips: bool = True, shares: tuple[int, int, int] = (0, 0, 0), batch_groups: int = 1
 ) -> Sizes:
@@ -94,17 +96,10 @@ def sizes_of(
         channels=config.channels // batch_groups,
         batch_groups=batch_groups,
         managers=config.channels_per_port,
-        lanes=config.lanes,
-        beat_words=config.beat_words,
-        vector_beats=config.vector_beats,
-        instruction_beats=config.instruction_beats,
-        instruction_queue=config.instruction_queue,
         scalar_fifo=config.scalar_fifo + ROUND_TRIP,
-        scratch_reads=config.scratch_reads,
-        groups=config.lanes // config.activation_units,
+        banks=config.lanes // config.activation_units,
         units=config.activation_units,
         codec_words=min(config.codec_words, config.beat_words),
-        broadcast_words=config.broadcast_words,
         chunk=min(32, config.broadcast_words // (contract.MOST_GATES * config.lanes)),
         outstanding=config.outstanding_bursts,
         send_zeros=int(not skips),
@@ -112,6 +107,7 @@ def sizes_of(
         forward=shares[1],
         backward=shares[2],
         latency=latencies.MEMORY_CYCLES,
+        **{name: getattr(config, name) for name in _AS_CONFIGURED.split()},
     )
 
 
@@ -122,8 +118,7 @@ def wake(wakes, part, cycle):
         wakes[part] = cycle
 
 
-DONE = record("count", times=DONE_RING)
-"""Completions of an engine: how many are known of, and the cycle of each pulse."""
+DONE = record("count", times=DONE_RING)  # completions of an engine: how many are known of, and the cycle of each pulse
 
 
 @compiled

@@ -10,8 +10,8 @@ from etalstm_hw.contract import Memory, Opcode
 IDLE, BEGIN, LOOK, GATHER, BURST, INDEX, CONCLUDE = range(7)
 
 LOG = record(
-    "state", "stream", "position", "sent", "there", "complete", "burst", "left", "transfer", "transfer_beats", "final",
-    "entered", "level", "total_head", "total_tail", "pushed_at", totals=RING, total_at=RING, positions=2,
+    "state", "stream", "position", "written", "there", "complete", "burst", "left", "transfer", "transfer_beats",
+    "final", "entered", "level", "total_head", "total_tail", "pushed_at", totals=RING, total_at=RING, positions=2,
 )  # fmt: skip
 """The state machine; `level` beats wait, `left` of them may be written; `transfer` is 1 while one is offered."""
 
@@ -56,13 +56,13 @@ def step_log(cycle, log, instruction, hold, writer, data_taken, entered):
     state = log.state
     if state == BEGIN:
         log.position = instruction.start if instruction.first else log.positions[instruction.log]
-        log.sent = 0
+        log.written = 0
         if not hold:
             log.state = LOOK
     elif state == LOOK:
         known = log.total_head < log.total_tail and log.total_at[log.total_head % RING] + FIFO <= cycle
         log.complete = known
-        log.there = (log.totals[log.total_head % RING] if known else entered) - log.sent
+        log.there = (log.totals[log.total_head % RING] if known else entered) - log.written
         log.state = GATHER
     elif state == GATHER:
         to_boundary = BURST_BEATS - log.position % BURST_BEATS
@@ -80,7 +80,7 @@ def step_log(cycle, log, instruction, hold, writer, data_taken, entered):
     if taken and state == BURST:
         log.transfer, log.transfer_beats, log.final = 1 + log.position, log.burst, 0
         log.position += log.burst
-        log.sent += log.burst
+        log.written += log.burst
         log.left = log.burst
         log.state = LOOK
     elif taken:
@@ -170,9 +170,9 @@ def _read(cycle, engine, vector, table):
     engine.inner_left -= 1
     ends = engine.inner_left == 0
     for beat in range(engine.span):
-        place = engine.beats_tail % RING
-        engine.items[place], engine.pushed[place] = engine.reading, cycle + 1 + beat
-        engine.lasts[place] = ends and beat + 1 == engine.span
+        entry = engine.beats_tail % RING
+        engine.items[entry], engine.pushed[entry] = engine.reading, cycle + 1 + beat
+        engine.lasts[entry] = ends and beat + 1 == engine.span
         engine.beats_tail += 1
     engine.free -= engine.span
     engine.cut_from = cycle + engine.span
@@ -250,7 +250,7 @@ def _move_data(cycle, engine, square, log, codec, writer, table, counted):
         give_data(cycle, writer, counted)
         _drop(engine)
     there = there and compressed
-    if engine.stream_head < engine.stream_tail and codec.row == codec.all_rows:
+    if engine.stream_head < engine.stream_tail and codec.beat == codec.all_beats:
         first = table[engine.streams[engine.stream_head % RING]]
         begin_compression(codec, first.elements, first.kept, first.bf16)
         engine.stream_head += 1

@@ -33,28 +33,18 @@ _MODULUS = 1 << contract.ADDRESS_BITS
 
 
 class Tables(NamedTuple):
-    """A program, and what is known of its operands; what was not counted from data is empty, and drawn.
-
-    Members
-    -------
-    table, blocks : arrays of INSTRUCTION and BLOCK
-    masks : array, uint32        of each group of every block that is broadcast, in order
-    places : array, int64        where the masks of each block begin
-    block_streams, streams : arrays, int64, (n, 3)
-        Kept elements, first beat and beats of every stream: of blocks that are broadcast, of LOAD and STORE.
-    rows : array, int64
-        A bit for each of a lane's rows that is needed, of every lane of the maps of LOAD_ROWS.
-    boundaries : array of bool
-        Whether a part of the program begins at each instruction, and behind the last; one False: nothing is a boundary.
-    """
+    """A program, and what is known of its operands; what was not counted from data is empty, and drawn."""
 
     table: np.ndarray
     blocks: np.ndarray
-    masks: np.ndarray
-    places: np.ndarray
+    masks: np.ndarray  # of each patch of every block that is broadcast, in order
+    firsts: np.ndarray  # int64: where the masks of each block begin
+    # block_streams, streams: int64, (n, 3): kept elements, first beat and beats of every stream: of blocks that are
+    # broadcast, of LOAD and STORE
     block_streams: np.ndarray
     streams: np.ndarray
-    rows: np.ndarray
+    rows: np.ndarray  # int64: a bit for each of a lane's rows that is needed, of every lane of the maps of LOAD_ROWS
+    # whether a section of the program begins at each instruction, and behind the last; one False: nothing is a boundary
     boundaries: np.ndarray
 
 
@@ -70,34 +60,34 @@ def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, 
     `operands` are :class:`etalstm.model.operands.Densities`, which know what is not zero.
     """
     words = list(words)
-    places = {word: place for place, word in enumerate(dict.fromkeys(words))}  # of what is written often, in one table
-    table = np.zeros(len(places), INSTRUCTION)
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}  # equal ones are decoded once
+    table = np.zeros(len(numbers), INSTRUCTION)
     blocks: list[tuple] = []
-    for row, word in zip(table, places, strict=True):
+    for entry, word in zip(table, numbers, strict=True):
         opcode, fields = contract.decode(word)
-        row["opcode"] = opcode
+        entry["opcode"] = opcode
         for name in _SAME & fields.keys():
-            row[name] = fields[name]
+            entry[name] = fields[name]
         if opcode in contract.ENGINE_OF:
-            row["engine"] = contract.ENGINE_OF[opcode]
+            entry["engine"] = contract.ENGINE_OF[opcode]
         if opcode == Opcode.ADVANCE:
-            _advance(row, fields)
+            _advance(entry, fields)
         elif opcode in (Opcode.LOAD, Opcode.LOAD_ROWS, Opcode.STORE):
-            _transfer(config, row, opcode, fields, operands)
+            _transfer(config, entry, opcode, fields, operands)
         elif opcode == Opcode.TRANSPOSE:
-            row["beats"] = ceil_div(fields["rows"], config.beat_words)  # of a lane
+            entry["beats"] = ceil_div(fields["rows"], config.beat_words)  # of a lane
         elif opcode == Opcode.CAST:
-            row["everyone"], row["begins"], row["first_block"] = 1, fields["start"], len(blocks)
+            entry["everyone"], entry["begins"], entry["first_block"] = 1, fields["start"], len(blocks)
             blocks += _blocks(config, fields, operands)
     of_blocks = np.array(blocks or [(0,) * len(names_of(BLOCK))], BLOCK)
     table["text"] = _texts(table, of_blocks)
-    return table[[places[word] for word in words]], of_blocks
+    return table[[numbers[word] for word in words]], of_blocks
 
 
 def _texts(table: np.ndarray, blocks: np.ndarray) -> list[int]:
     """Give numbers that instructions share which take the same time in the same state of the machine.
 
-    Of addresses only the place within a burst takes part. Which turn of a loop it is does not show in its LOOP.
+    Of addresses only the address within a burst takes part. Which turn of a loop it is does not show in its LOOP.
     """
     same = table.copy()
     same["address"] %= BURST_BEATS
@@ -105,27 +95,27 @@ def _texts(table: np.ndarray, blocks: np.ndarray) -> list[int]:
     same["first_block"] = same["turns"] = same["length"] = 0
     firsts, counts = table["first_block"].tolist(), table["blocks"].tolist()
     of_casts = (blocks[first : first + count].tobytes() for first, count in zip(firsts, counts, strict=True))
-    texts = (row.tobytes() + of_cast for row, of_cast in zip(same, of_casts, strict=True))
+    texts = (entry.tobytes() + of_cast for entry, of_cast in zip(same, of_casts, strict=True))
     return [int.from_bytes(blake2b(text, digest_size=7).digest(), "little") for text in texts]
 
 
-def _advance(row, fields) -> None:
+def _advance(entry, fields) -> None:
     """Note what an ADVANCE adds to which register; it takes a cycle for each pair up to the last that is not 0."""
     pairs = [(fields[f"register{n}"], fields[f"amount{n}"]) for n in range(ADVANCES)]
-    row["pairs"] = max([n + 1 for n, pair in enumerate(pairs) if any(pair)], default=1)
+    entry["pairs"] = max([n + 1 for n, pair in enumerate(pairs) if any(pair)], default=1)
     for n, (register, amount) in enumerate(pairs):
-        row["registers"][n] = register
-        row["amounts"][n] = amount - _MODULUS if amount >= _MODULUS // 2 else amount
+        entry["registers"][n] = register
+        entry["amounts"][n] = amount - _MODULUS if amount >= _MODULUS // 2 else amount
 
 
-def _transfer(config: Config, row, opcode: Opcode, fields, operands) -> None:
+def _transfer(config: Config, entry, opcode: Opcode, fields, operands) -> None:
     """Note the size of a transfer, and of the stream that it is."""
     vectors = fields["outer"] * fields["inner"]
-    row["beats"], row["elements"] = vectors * config.vector_beats, vectors * config.lanes
+    entry["beats"], entry["elements"] = vectors * config.vector_beats, vectors * config.lanes
     if opcode == Opcode.LOAD_ROWS:
-        row["row_threshold"] = operands.row_threshold(fields)
+        entry["row_threshold"] = operands.row_threshold(fields)
     elif fields["compressed"]:
-        row["kept"], row["stream_start"], row["stream_beats"] = operands.stream(fields, vectors * config.lanes)
+        entry["kept"], entry["stream_start"], entry["stream_beats"] = operands.stream(fields, vectors * config.lanes)
 
 
 def _blocks(config: Config, cast: dict, operands):

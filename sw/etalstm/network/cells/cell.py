@@ -1,4 +1,4 @@
-"""What a cell is: the products of its step, the element-wise work between them, and what it keeps.
+"""What a cell is: the products of its step, the element-wise work between them, and its intermediates.
 
 Every unit of a layer has one element of each vector that a cell names. These names have a meaning of their own, for a
 cell with gate ``i``, state ``c`` and output ``h``:
@@ -164,7 +164,7 @@ class Cell:
     gradients of 0. So every term has a factor that is the sigmoid of a sum, or its ReLU.
 
     Raises ``ValueError`` if the declaration does not hold together: a vector that is read before it is written, that
-    has no place or has lost it to another, a result that is missing, an operand that nothing gives or two stages take.
+    has no array or has lost it to another, a result that is missing, an operand that nothing gives or two stages take.
     """
 
     name: str
@@ -240,7 +240,7 @@ class Cell:
         last = stage is self.stages[-1]
         self._check_results(stage.forward, {*stage.outputs, *stage.kept_gates} | ({self.state} if last else set()))
         self._check_results(operations, set(stage.kept.values()))
-        self._check_places(operations, layout, {self.state_before} if last else set(), set(stage.sums))
+        self._check_vectors(operations, layout, {self.state_before} if last else set(), set(stage.sums))
         states = [(self.state,), (self.state_before,)] if last else []
         moved = [stage.kept_gates, *((output,) for output in stage.outputs), *states]
         self._check_arrays(stage.forward_arrays, moved)
@@ -251,10 +251,10 @@ class Cell:
         self._check_results(stage.backward, set(stage.deltas) | passed)
         gradients = {*stage.gradients} | ({self.state_gradient, "dy"} if last else set())
         layout, outputs, gates = stage.backward_arrays, set(stage.outputs_read), set(stage.kept_gates)
-        self._check_places(stage.backward, layout, gradients | outputs | set(stage.kept.values()))
+        self._check_vectors(stage.backward, layout, gradients | outputs | set(stage.kept.values()))
         dense = {*gates, self.state, self.state_before} & stage.rebuilt_from
         every = stage.rebuild + stage.local + stage.backward
-        self._check_places(every, layout, dense | gradients | outputs | gates)
+        self._check_vectors(every, layout, dense | gradients | outputs | gates)
         moved = [stage.kept_gates, *(product.deltas for product in stage.products)]
         self._check_arrays(layout, [*moved, *((name,) for name in sorted(gradients | passed | dense - gates))])
 
@@ -270,21 +270,21 @@ class Cell:
         if missing:
             raise ValueError(f"cell {self.name}: nothing computes {', '.join(sorted(missing))}")
 
-    def _check_places(
+    def _check_vectors(
         self, operations: Iterable[Operation], layout: tuple[Array, ...], given: set[str], sums: Set[str] = frozenset()
     ) -> None:
         """Follow which name each vector bears, from those that are `given` on."""
-        places = {name: column for array in layout for column in array for name in column}
+        vectors = {name: column for array in layout for column in array for name in column}
         bears: dict[tuple[str, ...], str] = {}
         for name in sorted(given):
-            if name not in places or bears.setdefault(places[name], name) != name:
+            if name not in vectors or bears.setdefault(vectors[name], name) != name:
                 raise ValueError(f"cell {self.name}: {name} has no vector of its own to be brought to")
         for operation in operations:
             for name in set(operation.operands) - set(CONSTANTS) - sums:
-                if name not in places or bears.get(places[name]) != name:
+                if name not in vectors or bears.get(vectors[name]) != name:
                     raise ValueError(f"cell {self.name}: {name} is not there when {operation.d} is computed from it")
-            if operation.d not in places:
+            if operation.d not in vectors:
                 raise ValueError(f"cell {self.name}: {operation.d} has no vector")
-            if operation.op in CONDITIONAL and any(places.get(n) == places[operation.d] for n in operation.operands):
+            if operation.op in CONDITIONAL and any(vectors.get(n) == vectors[operation.d] for n in operation.operands):
                 raise ValueError(f"cell {self.name}: {operation.d} has the vector of what it is computed from")
-            bears[places[operation.d]] = operation.d
+            bears[vectors[operation.d]] = operation.d

@@ -16,7 +16,7 @@ from etalstm.network.slices import AUTO, Parts, check_slices, part_counts
 from etalstm.plan.memory.allocation import batch_of, machine_of_group
 from etalstm.plan.memory.operands import LOCAL_GRADIENTS
 from etalstm.plan.memory.stored import REGIONS, divide
-from etalstm.plan.memory.tiling import Share, stay, weight_vectors
+from etalstm.plan.memory.tiling import Partition, stay, weight_vectors
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import Config
 from etalstm_hw.contract import PAGE_BYTES, STREAM_BLOCK
@@ -61,14 +61,14 @@ def step_cycles(
     except PlanError:
         return math.inf
     port_cycles = tiles * config.vector_beats * config.channels_per_port
-    units = Share(network.hidden_size, machine.channels, machine.lanes)
+    units = Partition(network.hidden_size, machine.channels, machine.lanes)
     cycles = 0
     for layer, product in itertools.product(range(network.layers), cell.products):
         gates, columns = len(product.gates), [units] * len(product.operands)
         if "x" in product.operands:
-            columns[0] = Share(network.inputs_of(layer), machine.channels, machine.lanes)
-        forward = gates * units.tiles, sum(share.size for share in columns)
-        backward = sum(share.tiles for share in columns), gates * units.size
+            columns[0] = Partition(network.inputs_of(layer), machine.channels, machine.lanes)
+        forward = gates * units.tiles, sum(partition.size for partition in columns)
+        backward = sum(partition.tiles for partition in columns), gates * units.size
         for of_scalar, scalars in (forward, backward):
             vectors = weight_vectors(of_scalar, narrow)
             products = of_scalar * parts.places
@@ -95,7 +95,7 @@ def plan_network(
     ----------
     memory_bytes : int, optional          memory of the device. Default: any.
     memory_budget : int, optional
-        What of it the network may take; the rest of what cells keep goes to the host and back. Default: all.
+        Bytes of it that the network may take; further intermediates go to the host and back. Default: all.
     groups : sequence of int, optional
         Numbers of groups, the first that fits is taken. Default: all that are possible, the fastest first.
     choose_slices : bool
@@ -152,7 +152,7 @@ def share_of(density: float, bf16: bool, log: int) -> float:
 def plan_whole(memory_bytes: int | None, make: Callable[..., Plan], groups: Sequence[int] = (1,)) -> Plan:
     """Plan for a memory, with the first number of groups that fits.
 
-    For each number of groups, δ of all layers is kept if that fits, else of one layer at a time. Only then the next
+    For each number of groups, δ of all layers is stored if that fits, else of one layer at a time. Only then the next
     number is tried. Only :meth:`etalstm.device.api.Session.contributions` needs δ of all layers. `make` makes the plan,
     with `groups` and `every_delta`, and for `memory_bytes` (None: any).
 
@@ -171,7 +171,7 @@ def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = 
     """Plan with as few segments as a budget allows.
 
     The channels work in groups only where one segment is enough: each group has weights of its own, which leave less
-    room for what cells keep. `make` makes the plan of some `groups` (default: one) and `segments` (default: one of all
+    room for intermediates. `make` makes the plan of some `groups` (default: one) and `segments` (default: one of all
     cells); `budget` is in bytes of the device's memory.
 
     Raises ``PlanError`` if the budget is too small however often the cells are divided; the message says what is
@@ -185,7 +185,7 @@ def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = 
     likely = [count for count, size in estimates.items() if size <= budget]
     # Estimates leave out that every segment has programs of its own: a number of segments that seems to fit may not.
     for count in [*likely, *(count for count in estimates if count not in likely)]:
-        tried.append(make(segments=divide(tried[0].map.kept.needs(), tried[0].map.steps, count)))
+        tried.append(make(segments=divide(tried[0].map.stored.needs(), tried[0].map.steps, count)))
         if _fits(tried[-1], budget):
             return tried[-1]
     needed = min(plan.memory_bytes for plan in tried)
@@ -228,9 +228,9 @@ def _fits(plan: Plan, budget: int | None) -> bool:
 
 def _estimates(plan: Plan) -> dict[int, int]:
     """Give the memory that plans of more segments will take at least, by some numbers of segments."""
-    needs, steps = plan.map.kept.needs(), plan.map.steps
+    needs, steps = plan.map.stored.needs(), plan.map.steps
     of_vector = plan.map.memory.vector_bytes * plan.config.channels
-    fixed = plan.windows_bytes - sum(array.vectors for array in plan.map.kept.regions) * of_vector
+    fixed = plan.windows_bytes - sum(array.vectors for array in plan.map.stored.regions) * of_vector
     sizes = {}
     for count in _counts(len(needs) * steps):
         segments = divide(needs, steps, count)

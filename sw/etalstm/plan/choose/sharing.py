@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from etalstm.plan.memory.arrays import tokens_at_once
-from etalstm.plan.memory.tiling import Share, ceil_div, stay
+from etalstm.plan.memory.tiling import Partition, ceil_div, stay
 from etalstm.plan.passes.weights import staying
 from etalstm.plan.plan import Plan
 from etalstm_hw.contract import VectorOp
@@ -42,8 +42,8 @@ class SharingCosts:
         self._steps, self._batch, self._config, self._lanes = plan.map.steps, plan.map.batch, config, layer.lanes
         self._inputs, self._units = tiling.inputs, tiling.units
         self._products = tiling.gates * tiling.units.tiles
-        self._widest = tiling.gates * max(group.count for group in tiling.unit_groups)
-        self._vectors = sum(tiling.weight_vectors(tiling.gates * group.count) for group in tiling.unit_groups)
+        self._widest = tiling.gates * max(span.count for span in tiling.unit_spans)
+        self._vectors = sum(tiling.weight_vectors(tiling.gates * span.count) for span in tiling.unit_spans)
         self._vector_cycles = config.vector_beats * plan.config.channels_per_port
         self._at_once = tokens_at_once(layer.lanes, tiling)
         self._activations = sum(operation.op in ACTIVATIONS for operation in layer.stage.forward)
@@ -51,10 +51,9 @@ class SharingCosts:
     def whole(self, words: Words) -> float:
         """Give the cycles without sharing."""
         stays = stay(self._lanes, self._vectors, self._inputs.size + self._units.size)
-        phases = (max(self._made(words, share.size), self._read(share)) for share in (self._inputs, self._units))
         of_x, of_h = (
-            max(cycles, 0 if stays else self._loaded(share.size * self._vectors))
-            for cycles, share in zip(phases, (self._inputs, self._units), strict=True)
+            max(self._made(words, each.size), self._read(each), 0 if stays else self._loaded(each.size * self._vectors))
+            for each in (self._inputs, self._units)
         )
         return max(of_x, self._activated) + of_h
 
@@ -81,9 +80,9 @@ class SharingCosts:
         """Give the cycles in which so many vectors are loaded in each step; each batch tile loads for itself."""
         return vectors * self._steps * self._batch.count * self._vector_cycles
 
-    def _read(self, share: Share) -> float:
+    def _read(self, columns: Partition) -> float:
         """Give the cycles in which the broadcaster reads an operand of all places: whole tiles."""
-        return self._read_words(share.channels * share.tiles * share.lanes)
+        return self._read_words(columns.channels * columns.tiles * columns.lanes)
 
     def _read_words(self, words: int) -> float:
         return words * self._steps * self._batch.batch / self._config.beat_words

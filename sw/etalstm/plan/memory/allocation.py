@@ -15,7 +15,7 @@ from etalstm.plan.memory.memory_map import Array, MemoryMap
 from etalstm.plan.memory.operands import Sequence
 from etalstm.plan.memory.sent import SENDING_ARRAYS, TURNS, SendingRoom, SentOperand, ThresholdParameters
 from etalstm.plan.memory.shards import Exchange, Shards
-from etalstm.plan.memory.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, stay, tile_batch, tile_layer
+from etalstm.plan.memory.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Partition, stay, tile_batch, tile_layer
 from etalstm_hw.config import Config
 from etalstm_hw.contract import MOST_GATES
 
@@ -53,7 +53,7 @@ def share_of_product(lanes: Config, stage: Stage) -> Config:
 def scratch_vectors(stage: Stage, sends: bool) -> int:
     """Count the scratch vectors that a stage needs for each unit and sequence.
 
-    One that `sends` changes needs its sums beside the gates. They have the place of the local gradients, if not less.
+    One that `sends` changes needs its sums beside the gates. They reuse the vectors of the local gradients.
     """
     if not sends:
         return stage.vectors
@@ -82,7 +82,7 @@ class LayerAllocation:
     ----------
     number : int             of the layer
     execution : Execution    of the network
-    partials : int           places for gradients that are put aside
+    partials : int           arrays for gradients that are put aside
     tokens : int             distinct tokens of a group's part whose sums are shared; 0: x are no tokens
     """
 
@@ -95,7 +95,7 @@ class LayerAllocation:
         self._number, self._storage, self._masked = number, execution.storage.layer(number), masked
         self._batch, self._steps, self._partials = batch, steps, partials
         self._delta_inputs = execution.delta_inputs.layer(number)
-        self._units = Share(network.hidden_size, config.channels, config.lanes)
+        self._units = Partition(network.hidden_size, config.channels, config.lanes)
         self._shared: dict[str, Sequence] = {}
         self.shards = [
             Shards(self._tiling(stage, product), into.groups) for stage in cell.stages for product in stage.products
@@ -114,7 +114,7 @@ class LayerAllocation:
         ----------
         below : CellArrays or None     the layer below
         exchange : Exchange or None    of all layers; None if there is one group of channels
-        room : SendingRoom or None     of all layers; None if their operands are sent whole
+        room : SendingRoom or None     of all layers; None if their operands are broadcast whole
         """
         self._below, self._exchange = below, exchange
         made: list[LayerArrays] = []
@@ -154,8 +154,8 @@ class LayerAllocation:
             exchange=self._exchange, x=x, x_step=1 if self._below else 0, dx=dx, operand=operand,
             operand_step=operand_step, operand_gradient=operand_gradient, outputs=outputs,
             output_gradients=tuple(self._of_units(name, 1) for name in stage.gradients) if has_stage else (),
-            index=index, delta=delta, delta_index=delta_index, needed=needed, dh_sum=dh_sum,
-            delta_inputs=self._delta_inputs, sent=sent, sums=room.sums(tiling) if room else None, tokens=tokens,
+            index=index, delta=delta, delta_index=delta_index, needed=needed, dh_sum=dh_sum, tokens=tokens,
+            delta_inputs=self._delta_inputs, operands_sent=sent, sums=room.sums(tiling) if room else None,
         )  # fmt: skip
         return CellArrays(**vars(arrays), c=c, dy=dy, dc=dc) if c and dy and dc else arrays
 
@@ -212,17 +212,17 @@ class LayerAllocation:
         return allocate_tokens(self._lanes, self._memory, tiling, self._batch, self._steps, self._tokens)
 
     def _sent_operand(
-        self, name: str, share: Share, values: Sequence, first: int, streams: Array, collected: Sequence,
+        self, name: str, partition: Partition, values: Sequence, first: int, streams: Array, collected: Sequence,
         parameters: ThresholdParameters,
     ) -> SentOperand:  # fmt: skip
-        indices, maps = (steps * self._batch.count * share.tiles for steps in (self._steps, TURNS))
+        indices, maps = (steps * self._batch.count * partition.tiles for steps in (self._steps, TURNS))
         tiling = self.shards[-1].tiling
         has_maps = parameters.scale is not None and not stay(self._lanes, tiling.row_vectors, tiling.depth)
         return SentOperand(
-            share=share,
+            partition=partition,
             values=values,
             first=first,
-            sent=self._sequence(f"sent_{name}", "activations", share, self._steps),
+            sent=self._sequence(f"sent_{name}", "activations", partition, self._steps),
             index=self._raw(f"{name}_changes{self._number}", "activations", indices),
             streams=streams,
             collected=collected,
@@ -231,7 +231,7 @@ class LayerAllocation:
         )
 
     def _index(self, kinds: int, tiling: LayerTiling, suffix: str) -> Array:
-        streams = self._steps * self._batch.count * len(tiling.unit_groups) * kinds
+        streams = self._steps * self._batch.count * len(tiling.unit_spans) * kinds
         return self._raw(f"index{suffix}", "intermediates", streams)
 
     def _delta_index(self, tiling: LayerTiling, suffix: str) -> Array:
@@ -260,13 +260,13 @@ class LayerAllocation:
             self._shared[name] = self._sequence(name, "activations", self._units, length)
         return self._shared[name]
 
-    def _sequence(self, name: str, kind: str, share: Share, length: int) -> Sequence:
-        index = partial(layout.sequence_index, share, length, self._batch)
-        shape = (length, self._batch.batch, share.size)
-        vectors = length * self._batch.vectors * share.tiles
+    def _sequence(self, name: str, kind: str, partition: Partition, length: int) -> Sequence:
+        index = partial(layout.sequence_index, partition, length, self._batch)
+        shape = (length, self._batch.batch, partition.size)
+        vectors = length * self._batch.vectors * partition.tiles
         return Sequence(
             self._memory.add(f"{name}{self._number}", kind, vectors, index, shape, batch_axis=1),
-            share.tiles,
+            partition.tiles,
             self._batch,
         )
 

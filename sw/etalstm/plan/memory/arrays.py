@@ -9,10 +9,10 @@ from etalstm.network.delta_inputs import LayerInputs
 from etalstm.network.storage import LayerStorage
 from etalstm.plan.memory import layout
 from etalstm.plan.memory.memory_map import Array, MemoryMap
-from etalstm.plan.memory.operands import Place, RowMap, Sequence
+from etalstm.plan.memory.operands import Location, RowMap, Sequence
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.shards import Exchange, Shards
-from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Share, Span, ceil_div
+from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Partition, Span, ceil_div
 from etalstm_hw.config import Config
 
 
@@ -22,7 +22,7 @@ class TokenArrays:
 
     Members
     -------
-    columns : Share
+    columns : Partition
         How the distinct tokens are divided where they are broadcast: among as few channels as hold a tile each. The
         broadcaster reads whole tiles.
     x : Sequence
@@ -31,10 +31,10 @@ class TokenArrays:
     chosen : Sequence
         (T, B, tokens): 1 in the column of the step's token, of the group that has the sequence; 0 at padding.
     sums : Array
-        What the bias and x of each token add up to. It lies as rows of weights: [unit group][token][unit tile][gate].
+        What the bias and x of each token add up to. It lies as rows of weights: [unit span][token][unit tile][gate].
     """
 
-    columns: Share
+    columns: Partition
     x: Sequence
     chosen: Sequence
     sums: Array
@@ -42,7 +42,7 @@ class TokenArrays:
 
 def tokens_at_once(config: Config, tiling: LayerTiling) -> int:
     """Give how many tokens' sums are made together: as many as half of the queue and a block of x hold."""
-    row_tiles = tiling.gates * max(group.count for group in tiling.unit_groups)
+    row_tiles = tiling.gates * max(span.count for span in tiling.unit_spans)
     return min(config.queue_depth // (2 * row_tiles), config.broadcast_words // config.lanes)
 
 
@@ -57,10 +57,10 @@ def allocate_tokens(
     tiling : LayerTiling    of the stage that takes x
     batch : BatchTiles      of a group's part
     """
-    columns = Share(tokens, min(config.channels, ceil_div(tokens, config.lanes)), config.lanes)
-    places = BatchTiles(columns.padded, tokens_at_once(config, tiling))
-    index = partial(layout.sequence_index, tiling.inputs, 1, places)
-    vectors = places.vectors * tiling.inputs.tiles
+    columns = Partition(tokens, min(config.channels, ceil_div(tokens, config.lanes)), config.lanes)
+    at_once = BatchTiles(columns.padded, tokens_at_once(config, tiling))
+    index = partial(layout.sequence_index, tiling.inputs, 1, at_once)
+    vectors = at_once.vectors * tiling.inputs.tiles
     x = into.add_of_groups("token_x", "activations", vectors, index, (columns.padded, tiling.inputs.size))
     index = partial(layout.sequence_index, columns, steps, batch, config.channels)
     vectors, shape = steps * batch.vectors * columns.tiles, (steps, batch.batch, tokens)
@@ -68,7 +68,7 @@ def allocate_tokens(
     rows = tiling.gates * tiling.units.tiles
     return TokenArrays(
         columns=columns,
-        x=Sequence(x, tiling.inputs.tiles, places),
+        x=Sequence(x, tiling.inputs.tiles, at_once),
         chosen=Sequence(chosen, columns.tiles, batch),
         sums=into.add_raw("token_sums", "activations", columns.padded * rows),
     )
@@ -82,7 +82,7 @@ class ParameterArrays:
     -------
     rows, columns : the two copies of the matrix that the passes read
     weights : the matrix that the update works on. The column copy, unless copies are narrow: then like the velocity
-    gradient, velocity : [column group][row][column tile], each group's rows
+    gradient, velocity : [column span][row][column tile], each group's rows
     bias, bias_gradient, bias_velocity : [unit tile][gate]
     norms : Σ dW² of each column
     bias_sums : db of each slice, while segments follow one another; None if there is one slice
@@ -130,14 +130,14 @@ class LayerArrays(ParameterArrays):
     outputs : tuple of Sequence    of the stage: T + 1 steps, the first of the cell's is the initial state
     output_gradients : tuple of Sequence    gradients of the stage's outputs, of one step. In the last stage these are
         the final states' before the backward pass, and the initial states' after it
-    index : Array         with compressed storage: a vector for the index of each stream; None if the stage keeps none
+    index : Array         with compressed storage: a vector for the index of each stream; None if the stage has none
     delta : Sequence      gradients of the gates; None with compressed storage
     delta_index : Array   with compressed storage: a vector for the index of each tile's stream
     needed : Array        with compressed storage, unless the columns stay in the lanes: a vector for each tile and
         gate, which rows the present δ needs
     dh_sum : Sequence     dy + dh of a step; None unless the batch is masked
     delta_inputs : LayerInputs    which elements of the operands are broadcast
-    sent : (SentOperand, SentOperand)    x and the other operand, where only their changes are broadcast; else ()
+    operands_sent : (SentOperand, SentOperand)    x and the other operand, where only changes are broadcast; else ()
     sums : Sequence       then the sums of the gates, [tile][gate][b], as the present step leaves them
     tokens : TokenArrays  where x are tokens whose sums are shared; else None
     """
@@ -166,7 +166,7 @@ class LayerArrays(ParameterArrays):
     needed: Array | None
     dh_sum: Sequence | None
     delta_inputs: LayerInputs
-    sent: tuple[SentOperand, SentOperand] | tuple[()]
+    operands_sent: tuple[SentOperand, SentOperand] | tuple[()]
     sums: Sequence | None
     tokens: TokenArrays | None
 
@@ -205,9 +205,9 @@ class LayerArrays(ParameterArrays):
 
     @property
     def factors(self) -> tuple[tuple[Sequence | None, int], tuple[Sequence, int]]:
-        """What δ is multiplied with in dW, x and the other operand: where they lie, and which step is step 0."""
-        if self.sent:
-            return (self.sent[0].sent, 0), (self.sent[1].sent, 0)
+        """The factors of δ in dW, x and the other operand: their sequences, and which step of each is step 0."""
+        if self.operands_sent:
+            return (self.operands_sent[0].sent, 0), (self.operands_sent[1].sent, 0)
         return (self.x, self.x_step), (self.operand, self.operand_step)
 
     @property
@@ -227,48 +227,48 @@ class LayerArrays(ParameterArrays):
 
     @property
     def first_kind(self) -> int:
-        """Kinds of local gradients that the earlier stages keep."""
+        """Kinds of local gradients that the earlier stages store."""
         return sum(len(product.stage.kept) for product in self.earlier if product.has_stage)
 
     @property
     def gates_vectors(self) -> int:
-        """Vectors of a step's gates: what a dense cell keeps of this stage; counted at its last product."""
+        """Vectors of a step's gates, which a dense cell stores of this stage; counted at its last product."""
         gates = len(self.stage.kept_gates) if self.has_stage else 0
         return gates * self.tiling.units.tiles * self.batch.size * self.batch.count
 
-    def dw_at(self, number: int) -> Place:
-        """Where a backward pass leaves dW of a column group, of a group's part of the batch."""
-        return Place(self.exchange.sums(number), 0) if self.exchange else self.gradient_at(number)
+    def dw_at(self, number: int) -> Location:
+        """Where a backward pass leaves dW of a column span, of a group's part of the batch."""
+        return Location(self.exchange.sums(number), 0) if self.exchange else self.gradient_at(number)
 
-    def gradient_at(self, number: int) -> Place:
-        """Where a group's rows of a column group of the whole batch's dW begin."""
-        return Place(self.gradient, self.shards.columns[number].first_in_shard)
+    def gradient_at(self, number: int) -> Location:
+        """Where a group's rows of a column span of the whole batch's dW begin."""
+        return Location(self.gradient, self.shards.columns[number].first_in_shard)
 
     @property
     def db(self) -> Array:
         """Where a backward pass leaves db of a group's part of the batch."""
         return self.group_bias or self.bias_gradient
 
-    def index_of(self, step: int, batch_tile: int, group: Span, kind: int) -> Place:
+    def index_of(self, step: int, batch_tile: int, span: Span, kind: int) -> Location:
         """Where the index of a stream lies."""
         if self.index is None:
             raise ValueError(f"a stage of layer {self.number} keeps no streams")
-        groups = self.tiling.unit_groups
-        number = (step * self.batch.count + batch_tile) * len(groups) + groups.index(group)
-        return Place(self.index, number * len(self.stage.kept) + kind, (number, kind))
+        spans = self.tiling.unit_spans
+        number = (step * self.batch.count + batch_tile) * len(spans) + spans.index(span)
+        return Location(self.index, number * len(self.stage.kept) + kind, (number, kind))
 
-    def delta_at(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+    def delta_at(self, step: int, batch_tile: int, tile: int = 0) -> Location:
         """Where a tile's δ lies, or with compressed storage the index of its stream."""
         if self.delta:
-            return self.delta.part(step, batch_tile, self.tiling.gates * tile)
+            return self.delta.at(step, batch_tile, self.tiling.gates * tile)
         assert self.delta_index, "a layer stores its δ dense or as streams"
         number = (step * self.batch.count + batch_tile) * self.tiling.units.tiles + tile
-        return Place(self.delta_index, number, (step, batch_tile))
+        return Location(self.delta_index, number, (step, batch_tile))
 
     @property
     def row_map(self) -> RowMap | None:
         """Where the map of the rows lies that the present δ needs, if there is one."""
-        return RowMap(Place(self.needed, 0), self.tiling.units, self.tiling.gates) if self.needed else None
+        return RowMap(Location(self.needed, 0), self.tiling.units, self.tiling.gates) if self.needed else None
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,16 @@ from functools import reduce
 import numpy as np
 
 from etalstm.plan.memory.shards import Shards
-from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Share
+from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Partition
 from etalstm_hw.config import Config
 
 
-def elements(share: Share) -> np.ndarray:
+def elements(partition: Partition) -> np.ndarray:
     """Which element each (channel, tile, lane) owns, -1 for padding; shape (channels, tiles, lanes)."""
-    lane = np.arange(share.tiles * share.lanes)
-    owned = np.arange(share.channels)[:, None] * share.share + lane[None, :]
-    owned = np.where((lane[None, :] < share.share) & (owned < share.size), owned, -1)
-    return owned.reshape(share.channels, share.tiles, share.lanes)
+    lane = np.arange(partition.tiles * partition.lanes)
+    owned = np.arange(partition.channels)[:, None] * partition.per_channel + lane[None, :]
+    owned = np.where((lane[None, :] < partition.per_channel) & (owned < partition.size), owned, -1)
+    return owned.reshape(partition.channels, partition.tiles, partition.lanes)
 
 
 def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
@@ -24,24 +24,23 @@ def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
     return np.where(padding, -1, total).astype(np.int64)
 
 
-def sequence_index(share: Share, steps: int, batch: BatchTiles, channels: int | None = None) -> np.ndarray:
+def sequence_index(partition: Partition, steps: int, batch: BatchTiles, channels: int | None = None) -> np.ndarray:
     """Index of an array (steps, B, size) that lies as [step][batch tile][tile][b][lane] in every window.
 
     Short batch tiles are followed by unused vectors, so that every (step, batch tile) starts at the same stride. Where
-    there are more `channels` than the share has, the last ones hold nothing of it.
+    there are more `channels` than the partition has, the last ones hold nothing of it.
     """
-    owned = elements(share)
-    index = np.full(
-        (channels or share.channels, steps, batch.count, share.tiles * batch.size, share.lanes), -1, np.int64
-    )
-    step = np.arange(steps)[None, :, None, None, None] * (batch.batch * share.size)
+    owned = elements(partition)
+    vectors = partition.tiles * batch.size
+    index = np.full((channels or partition.channels, steps, batch.count, vectors, partition.lanes), -1, np.int64)
+    step = np.arange(steps)[None, :, None, None, None] * (batch.batch * partition.size)
     for number, tile in enumerate(batch.ranges):
         size = len(tile)
-        sequence = np.array(tile)[None, None, None, :, None] * share.size
+        sequence = np.array(tile)[None, None, None, :, None] * partition.size
         block = owned[:, None, :, None, :]
         flat = np.where(block < 0, -1, step + sequence + block)
-        block = flat.reshape(share.channels, steps, share.tiles * size, share.lanes)
-        index[: share.channels, :, number, : share.tiles * size] = block
+        block = flat.reshape(partition.channels, steps, partition.tiles * size, partition.lanes)
+        index[: partition.channels, :, number, : partition.tiles * size] = block
     return index
 
 
@@ -70,42 +69,42 @@ def _columns(layer: LayerTiling) -> np.ndarray:
     return np.concatenate([inputs, units], axis=1)
 
 
-def _columns_by_group(layer: LayerTiling, some: range) -> list[np.ndarray]:
-    """Index of some of the machine's rows of a matrix (4H, K), [row][column tile][lane] of each column group."""
+def _columns_by_span(layer: LayerTiling, some: range) -> list[np.ndarray]:
+    """Index of some of the machine's rows of a matrix (4H, K), [row][column tile][lane] of each column span."""
     columns, width = _columns(layer), layer.inputs.size + layer.units.size
     rows = _rows(layer)[None, some.start : some.stop, None, None]
-    return [_combine((rows, width), (columns[:, None, g.first : g.first + g.count], 1)) for g in layer.column_groups]
+    return [_combine((rows, width), (columns[:, None, g.first : g.first + g.count], 1)) for g in layer.column_spans]
 
 
-def _copy(groups: list[np.ndarray], narrow: bool) -> np.ndarray:
-    """Lay the rows of groups, each (channels, rows, tiles, lanes), one after the other: (channels, vectors, lanes).
+def _copy(spans: list[np.ndarray], narrow: bool) -> np.ndarray:
+    """Lay the rows of spans, each (channels, rows, tiles, lanes), one after the other: (channels, vectors, lanes).
 
     With `narrow` a vector has two tiles that follow each other, (channels, vectors, lanes, 2). After an odd number of
     tiles follows padding.
     """
     if not narrow:
-        return np.concatenate([group.reshape(group.shape[0], -1, group.shape[3]) for group in groups], axis=1)
-    even = [np.pad(g, ((0, 0), (0, 0), (0, g.shape[2] % 2), (0, 0)), constant_values=-1) for g in groups]
-    pairs = [group.reshape(group.shape[0], -1, 2, group.shape[3]).swapaxes(2, 3) for group in even]
+        return np.concatenate([span.reshape(span.shape[0], -1, span.shape[3]) for span in spans], axis=1)
+    even = [np.pad(g, ((0, 0), (0, 0), (0, g.shape[2] % 2), (0, 0)), constant_values=-1) for g in spans]
+    pairs = [span.reshape(span.shape[0], -1, 2, span.shape[3]).swapaxes(2, 3) for span in even]
     return np.concatenate(pairs, axis=1)
 
 
 def column_copy_index(layer: LayerTiling) -> np.ndarray:
-    """Index of a matrix (4H, K) that lies as [column group][row][column tile][lane] in its column owners' windows.
+    """Index of a matrix (4H, K) that lies as [column span][row][column tile][lane] in its column owners' windows.
 
     Of narrow copies see :func:`_copy`.
     """
-    return _copy(_columns_by_group(layer, range(layer.rows)), layer.narrow)
+    return _copy(_columns_by_span(layer, range(layer.rows)), layer.narrow)
 
 
 def shards_index(shards: Shards) -> np.ndarray:
-    """Index of a matrix (4H, K) of which each group has its rows, [column group][row][column tile][lane]."""
-    groups = [_columns_by_group(shards.tiling, shards.rows_of(group)) for group in range(shards.groups)]
+    """Index of a matrix (4H, K) of which each group has its rows, [column span][row][column tile][lane]."""
+    groups = [_columns_by_span(shards.tiling, shards.rows_of(group)) for group in range(shards.groups)]
     return np.concatenate([_copy(columns, narrow=False) for columns in groups])
 
 
 def row_copy_index(layer: LayerTiling) -> np.ndarray:
-    """Index of a matrix (4H, K) that lies as [unit group][column][unit tile][gate][lane] in its row owners' windows.
+    """Index of a matrix (4H, K) that lies as [unit span][column][unit tile][gate][lane] in its row owners' windows.
 
     Of narrow copies see :func:`_copy`; their tiles are the gates of unit tiles.
     """
@@ -117,15 +116,15 @@ def row_copy_index(layer: LayerTiling) -> np.ndarray:
     state = np.where(state < layer.units.size, state + layer.inputs.size, -1)
     columns = np.concatenate([inputs, state])[None, :, None, None, None]
     gate = np.arange(layer.gates)[None, None, None, :, None]
-    groups = [
+    spans = [
         _combine(
             (units[:, None, g.first : g.first + g.count, None, :], width),
             (gate, layer.units.size * width),
             (columns, 1),
         ).reshape(units.shape[0], layer.depth, -1, units.shape[2])
-        for g in layer.unit_groups
+        for g in layer.unit_spans
     ]
-    return _copy(groups, layer.narrow)
+    return _copy(spans, layer.narrow)
 
 
 def bias_index(layer: LayerTiling) -> np.ndarray:
@@ -138,23 +137,24 @@ def bias_index(layer: LayerTiling) -> np.ndarray:
 def norms_index(shards: Shards) -> np.ndarray:
     """Index of a vector (K,) that lies as [column tile][lane] in its column owners' windows.
 
-    Each group has the columns of those column groups whose norms it sums.
+    Each group has the columns of those column spans whose norms it sums.
     """
-    columns, width = _columns(shards.tiling), sum(group.count for group in shards.normed)
+    columns, width = _columns(shards.tiling), sum(columns.count for columns in shards.normed)
     firsts = [shards.columns[group * shards.normed_stride].first_tile for group in range(shards.groups)]
     return np.concatenate([columns[:, first : first + width] for first in firsts])
 
 
-def gates_index(share: Share, gates: int, steps: int, batch: BatchTiles) -> np.ndarray:
+def gates_index(partition: Partition, gates: int, steps: int, batch: BatchTiles) -> np.ndarray:
     """Index of an array (steps, B, gates, H) that lies as [step][batch tile][unit tile][gate][b] in every window."""
-    owned = elements(share)[:, None, :, None, None, :]
-    index = np.full((share.channels, steps, batch.count, share.tiles * gates * batch.size, share.lanes), -1, np.int64)
-    step = np.arange(steps)[None, :, None, None, None, None] * (batch.batch * gates * share.size)
-    gate = np.arange(gates)[None, None, None, :, None, None] * share.size
+    owned = elements(partition)[:, None, :, None, None, :]
+    vectors = partition.tiles * gates
+    index = np.full((partition.channels, steps, batch.count, vectors * batch.size, partition.lanes), -1, np.int64)
+    step = np.arange(steps)[None, :, None, None, None, None] * (batch.batch * gates * partition.size)
+    gate = np.arange(gates)[None, None, None, :, None, None] * partition.size
     for number, tile in enumerate(batch.ranges):
         size = len(tile)
-        sequence = np.array(tile)[None, None, None, None, :, None] * (gates * share.size)
+        sequence = np.array(tile)[None, None, None, None, :, None] * (gates * partition.size)
         flat = np.where(owned < 0, -1, step + sequence + gate + owned)
-        vectors = share.tiles * gates * size
-        index[:, :, number, :vectors] = flat.reshape(share.channels, steps, vectors, share.lanes)
+        flat = flat.reshape(partition.channels, steps, vectors * size, partition.lanes)
+        index[:, :, number, : vectors * size] = flat
     return index

@@ -22,7 +22,7 @@ def whole_pages(count: int) -> int:
 
 @dataclass(frozen=True)
 class Array:
-    """A named run of vectors at the same place of every channel's window.
+    """A named run of vectors at the same address of every channel's window.
 
     Members
     -------
@@ -73,7 +73,7 @@ class Array:
         """It holds no array of the host's: streams, their indices, the gates of dense cells."""
         return self.shape == (0,)
 
-    def part(self, first: int, vectors: int) -> "Array":
+    def section(self, first: int, vectors: int) -> "Array":
         """Take `vectors` vectors, from the `first`; the host's array stays the whole one."""
         words = self.words[0], vectors, self.words[2]
         index = lambda: self.index[:, first : first + vectors]  # noqa: E731

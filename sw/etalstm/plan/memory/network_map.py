@@ -13,10 +13,10 @@ from etalstm.plan.memory import layout
 from etalstm.plan.memory.allocation import LayerAllocation, batch_of
 from etalstm.plan.memory.arrays import CellArrays, LayerArrays
 from etalstm.plan.memory.memory_map import MemoryMap
-from etalstm.plan.memory.operands import Log, Place, Sequence
+from etalstm.plan.memory.operands import Location, Log, Sequence
 from etalstm.plan.memory.sent import SendingRoom, threshold_parameters
 from etalstm.plan.memory.shards import allocate_exchange
-from etalstm.plan.memory.stored import Held, Kept, Segment, everything
+from etalstm.plan.memory.stored import Segment, StoredIntermediates, everything
 from etalstm.plan.memory.tiling import Span
 from etalstm_hw.config import Config
 from etalstm_hw.contract import MOST_GATES, PARAMETER_DELTA_THRESHOLD, PARAMETER_THRESHOLDS
@@ -66,7 +66,7 @@ class NetworkMap:
     execution : Execution    how the network is computed
     masked : bool            sequences may be shorter than T
     share : function         from a log's number to its room, as a share of what its streams need if they drop nothing
-    segments : list of Segment, optional    cells that share a region of memory for what they keep; by default all do
+    segments : list of Segment, optional    cells whose intermediates share a region; by default all do
     every_delta : bool
         Compressed δ of all layers stay until the next pass; else those of a layer until its weights' gradient is done.
     parts : int              parts of a larger batch that are worked on one after the other, of which this is one
@@ -78,7 +78,7 @@ class NetworkMap:
     -------
     batch : BatchTiles             of a group's part
     layers : list of CellArrays    the last product of each layer's cell
-    kept : Kept                    where what cells keep lies
+    stored : StoredIntermediates   addresses of the intermediates
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class NetworkMap:
             below = self.layers[-1] if self.layers else None
             self.layers.append(allocation.allocate(below, exchange, room))
         segments = segments or everything(network.layers, steps)
-        self.kept = Kept(config, self.memory, self.layers, share, segments, every_delta, layers_apart)
+        self.stored = StoredIntermediates(config, self.memory, self.layers, share, segments, every_delta, layers_apart)
 
     def _masks(self) -> Sequence:
         index = partial(layout.mask_index, self.config, self.steps, self.batch)
@@ -148,18 +148,14 @@ class NetworkMap:
         """Its gradient."""
         return next(product.dx for product in self.layers[0].products if product.dx)
 
-    def held_by(self, layer: int, step: int) -> Held:
-        """Tell where a cell keeps what it keeps."""
-        return self.kept.holder(layer, step)
-
     def delta_log(self, layer: int, step: int) -> Log:
         """Tell where the streams of a compressed cell's δ go."""
-        return self.held_by(layer, step).deltas[layer]
+        return self.stored.segment_of(layer, step).deltas[layer]
 
-    def gates(self, layer: LayerArrays, step: int, batch_tile: int, group: Span) -> Place:
-        """Where the gates of a group of a dense cell lie, [tile][gate][b]."""
-        held, batch = self.held_by(layer.number, step), self.batch
-        before = batch_tile * layer.tiling.units.tiles * batch.size + group.first * batch.size_of(batch_tile)
+    def gates(self, layer: LayerArrays, step: int, batch_tile: int, span: Span) -> Location:
+        """Where the gates of a span of units of a dense cell lie, [tile][gate][b]."""
+        segment, batch = self.stored.segment_of(layer.number, step), self.batch
+        before = batch_tile * layer.tiling.units.tiles * batch.size + span.first * batch.size_of(batch_tile)
         earlier = sum(product.gates_vectors for product in layer.earlier)
-        vector = held.gates(layer.number, step) + earlier + len(layer.stage.kept_gates) * before
-        return Place(held.region, vector, (layer.number, step, batch_tile))
+        vector = segment.gates(layer.number, step) + earlier + len(layer.stage.kept_gates) * before
+        return Location(segment.region, vector, (layer.number, step, batch_tile))

@@ -1,4 +1,4 @@
-"""What instructions work on: vectors of lane memories, parameters, parts of arrays, sequences of them, logs."""
+"""What instructions work on: vectors of lane memories, parameters, sections of arrays, sequences of them, logs."""
 
 import math
 from collections.abc import Hashable
@@ -9,17 +9,17 @@ import numpy as np
 
 from etalstm.errors import PlanError
 from etalstm.plan.memory.memory_map import Array
-from etalstm.plan.memory.tiling import BatchTiles, Share
+from etalstm.plan.memory.tiling import BatchTiles, Partition
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory
 
 
 @final
-class Part(NamedTuple):
-    """A part of an array in the channels' windows. Parts of one array are equal, or they share no vector."""
+class Section(NamedTuple):
+    """A section of an array in the channels' windows. Sections of one array are equal, or they share no vector."""
 
     array: Hashable
-    part: tuple = ()
+    section: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,21 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Vectors of an array in the channels' windows, and the name under which their use is tracked."""
 
     array: Array
     vector: int
-    part: tuple[Hashable, ...] = ()
+    section: tuple[Hashable, ...] = ()
 
-    def at(self, offset: int) -> "Place":
+    def at(self, offset: int) -> "Location":
         """Move by `offset` vectors."""
-        return Place(self.array, self.vector + offset, self.part)
+        return Location(self.array, self.vector + offset, self.section)
 
     @property
-    def resource(self) -> Part:
+    def resource(self) -> Section:
         """What the program tracks."""
-        return Part(self.array.name, self.part)
+        return Section(self.array.name, self.section)
 
 
 @dataclass(frozen=True)
@@ -77,17 +77,17 @@ class RowMap:
 
     Members
     -------
-    place : Place    the map of the first tile: a vector for each row of a lane, 0 where the row is not needed
-    share : Share    of the array's elements
-    gates : int      rows of each element
+    location : Location      the map of the first tile: a vector for each row of a lane, 0 where the row is not needed
+    partition : Partition    of the array's elements
+    gates : int              rows of each element
     """
 
-    place: Place
-    share: Share
+    location: Location
+    partition: Partition
     gates: int
 
 
-LOCAL_GRADIENTS, DELTAS = range(2)  # logs, by what they keep; in the forward pass the second one has what is sent
+LOCAL_GRADIENTS, DELTAS = range(2)  # logs, by their streams; the forward pass stores changes in the second one
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Scratch:
 
 @dataclass(frozen=True)
 class Sequence:
-    """An array with a part for each step and batch tile, [tile][b] vectors in each (or [tile][gate][b]).
+    """An array with a section for each step and batch tile, [tile][b] vectors in each (or [tile][gate][b]).
 
     `tiles`: vectors for each sequence: tiles, or a multiple of them for several gates.
     """
@@ -151,11 +151,11 @@ class Sequence:
     tiles: int
     batch: BatchTiles
 
-    def part(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+    def at(self, step: int, batch_tile: int, tile: int = 0) -> Location:
         """Vectors from `tile` on; all tiles of a step and batch tile are tracked together."""
         size = self.batch.size_of(batch_tile)
         start = step * self.step_vectors + batch_tile * self.tiles * self.batch.size
-        return Place(self.array, start + tile * size, (step, batch_tile))
+        return Location(self.array, start + tile * size, (step, batch_tile))
 
     @property
     def step_vectors(self) -> int:
@@ -166,13 +166,13 @@ class Sequence:
         """The first steps as an array of their own: (steps, B, elements of a sequence)."""
         if steps == self.array.shape[0]:
             return self.array
-        return replace(self.array.part(0, steps * self.step_vectors), shape=(steps, *self.array.shape[1:]))
+        return replace(self.array.section(0, steps * self.step_vectors), shape=(steps, *self.array.shape[1:]))
 
     def step(self, number: int) -> Array:
         """One step as an array of its own: (B, elements of a sequence)."""
-        part, shape = self.array.part(number * self.step_vectors, self.step_vectors), self.array.shape[1:]
+        section, shape = self.array.section(number * self.step_vectors, self.step_vectors), self.array.shape[1:]
 
         def index() -> np.ndarray:
-            return np.where(part.index < 0, part.index, part.index - number * math.prod(shape))
+            return np.where(section.index < 0, section.index, section.index - number * math.prod(shape))
 
-        return replace(part, make_index=index, shape=shape)
+        return replace(section, make_index=index, shape=shape)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from etalstm.errors import PlanError
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.plan.memory.memory_map import Array, MemoryMap
-from etalstm.plan.memory.operands import DELTAS, Log, Place, RowMap, Sequence
-from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Share, ceil_div
+from etalstm.plan.memory.operands import DELTAS, Location, Log, RowMap, Sequence
+from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Partition, ceil_div
 from etalstm_hw.contract import (
     MOST_INPUT_SCALES,
     MOST_INPUT_THRESHOLDS,
@@ -22,13 +22,13 @@ TURNS = 2  # steps whose changes are in memory at once
 
 @dataclass(frozen=True)
 class ThresholdParameters:
-    """Parameters of a threshold of what is sent, in the forward pass.
+    """Parameters of a threshold Θ in the forward pass.
 
     Members
     -------
     threshold : int        number of the parameter that has it: smaller changes are not sent
     scale : int or None
-        Number of the parameter with which the product of a smaller change is ±0; None if none is left.
+        Number of the parameter by which a smaller change, multiplied, becomes ±0; None if no parameter is left.
     """
 
     threshold: int
@@ -41,19 +41,19 @@ class SentOperand:
 
     Members
     -------
-    share : Share           how its elements are divided
-    values : Sequence       the operand
-    first : int             where step 0 lies in it
-    sent : Sequence         for each step what has been sent up to then
-    index : Array           a vector for the index of each stream of changes: [step][batch tile][tile]
-    streams : Array         room for these streams
-    collected : Sequence    the gradient that has not reached an element yet
+    partition : Partition    how its elements are divided
+    values : Sequence        the operand
+    first : int              number of the operand's step that is step 0
+    sent : Sequence          for each step the values sent up to then
+    index : Array            a vector for the index of each stream of changes: [step][batch tile][tile]
+    streams : Array          room for these streams
+    collected : Sequence     gradients of elements that have not been sent since
     needed : Array or None
         The rows of weights that the changes need, a vector for each tile: [turn][batch tile][tile]. None: all rows of
         weights are loaded.
     """
 
-    share: Share
+    partition: Partition
     values: Sequence
     first: int
     sent: Sequence
@@ -63,32 +63,32 @@ class SentOperand:
     parameters: ThresholdParameters
     needed: Array | None
 
-    def value(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+    def value(self, step: int, batch_tile: int, tile: int = 0) -> Location:
         """Where the operand of a step lies."""
-        return self.values.part(step + self.first, batch_tile, tile)
+        return self.values.at(step + self.first, batch_tile, tile)
 
-    def changes(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+    def changes(self, step: int, batch_tile: int, tile: int = 0) -> Location:
         """Where the index of a tile's changes lies."""
-        number = (step * self.sent.batch.count + batch_tile) * self.share.tiles + tile
-        return Place(self.index, number, (step, batch_tile))
+        number = (step * self.sent.batch.count + batch_tile) * self.partition.tiles + tile
+        return Location(self.index, number, (step, batch_tile))
 
     def log(self, step: int, batch_tile: int, tile: int) -> Log:
         """Give the room of one tile's stream.
 
         Two steps take turns: a step's first changes are there before the last ones of the step before are broadcast.
         """
-        worst = stream_vectors(self.sent.batch.size, self.share.lanes)
-        return Log(DELTAS, self.streams.part(self._in_turn(step, batch_tile, tile) * worst, worst), worst)
+        worst = stream_vectors(self.sent.batch.size, self.partition.lanes)
+        return Log(DELTAS, self.streams.section(self._in_turn(step, batch_tile, tile) * worst, worst), worst)
 
     def row_map(self, step: int, batch_tile: int, tile: int = 0) -> RowMap | None:
         """Tell where the map of the rows lies that a step's changes need, if there is one; two steps take turns."""
         if self.needed is None:
             return None
-        place = Place(self.needed, self._in_turn(step, batch_tile, tile), (step % TURNS, batch_tile))
-        return RowMap(place, self.share, gates=1)
+        location = Location(self.needed, self._in_turn(step, batch_tile, tile), (step % TURNS, batch_tile))
+        return RowMap(location, self.partition, gates=1)
 
     def _in_turn(self, step: int, batch_tile: int, tile: int) -> int:
-        return (step % TURNS * self.sent.batch.count + batch_tile) * self.share.tiles + tile
+        return (step % TURNS * self.sent.batch.count + batch_tile) * self.partition.tiles + tile
 
 
 def stream_vectors(vectors: int, lanes: int) -> int:
@@ -98,7 +98,7 @@ def stream_vectors(vectors: int, lanes: int) -> int:
 
 
 class SendingRoom:
-    """What layers use one after the other: room for the streams of their changes, sums, and collected gradients.
+    """Arrays that layers use one after the other: for the streams of changes, for sums, and for collected gradients.
 
     Parameters
     ----------

@@ -10,11 +10,11 @@ from etalstm.plan.memory.tiling import LayerTiling
 
 @dataclass(frozen=True)
 class Columns:
-    """A column group of a layer, and where its vectors begin.
+    """A column span of a layer, and where its vectors begin.
 
     Members
     -------
-    number, first_tile, count : int    of the column group: its number, its first column tile, its column tiles
+    number, first_tile, count : int    of the column span: its number, its first column tile, its column tiles
     first : int                        its first vector in the column copy
     first_in_shard : int               its first vector in an array of one group's rows
     """
@@ -68,47 +68,47 @@ class Shards:
 
     @property
     def normed_stride(self) -> int:
-        """Column groups from the first one whose norms a group sums to that of the next group: see :attr:`normed`."""
+        """Column spans from the first one whose norms a group sums to that of the next group: see :attr:`normed`."""
         alike = len({columns.count for columns in self.columns}) == 1
         return len(self.columns) // self.groups if alike else 0
 
     @property
     def normed(self) -> tuple[Columns, ...]:
-        """The column groups whose norms the first group of channels sums.
+        """The column spans whose norms the first group of channels sums.
 
         Group g sums those of as many, `normed_stride`·g further on. So the programs of all groups differ in an address
-        alone. Where the column groups cannot be divided equally, neighbours overlap. If they are of different widths,
+        alone. Where the column spans cannot be divided equally, neighbours overlap. If they are of different widths,
         each group sums all norms.
         """
         return self.columns[: len(self.columns) - (self.groups - 1) * self.normed_stride]
 
     @cached_property
     def columns(self) -> tuple[Columns, ...]:
-        """The layer's column groups."""
+        """The layer's column spans."""
         result, vectors = [], 0
-        for number, span in enumerate(self.tiling.column_groups):
+        for number, span in enumerate(self.tiling.column_spans):
             firsts = self.tiling.rows * vectors, self.rows * span.first
             result.append(Columns(number, span.first, span.count, *firsts))
             vectors += self.tiling.weight_vectors(span.count)
         return tuple(result)
 
 
-# Column groups of dW that are there at once: other groups read one while the next is summed.
+# Column spans of dW that are there at once: other groups read one while the next is summed.
 SUMS_SLOTS = 2
 
-# Column groups of updated weights that are there at once, two at least. With a third no group waits for another one
+# Column spans of updated weights that are there at once, two at least. With a third no group waits for another one
 # before it updates the next.
 UPDATED_SLOTS = 3
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """An array that is used again and again: it is divided into slots, and column groups take turns.
+    """An array that is used again and again: it is divided into slots, and column spans take turns.
 
     Members
     -------
     sums_vectors, updated_vectors : int
-        Of a slot, for the dW of a column group and for the updated weights of a group's shard of it.
+        Of a slot, for the dW of a column span and for the updated weights of a group's shard of it.
     """
 
     array: Array
@@ -116,20 +116,20 @@ class Exchange:
     updated_vectors: int
 
     def sums(self, number: int) -> Array:
-        """Give the slot for dW of a layer's column group."""
+        """Give the slot for dW of a layer's column span."""
         return self._slot(number % SUMS_SLOTS, self.sums_vectors)
 
     def updated(self, turn: int) -> Array:
-        """Give the slot for the updated weights of a column group; all layers' are counted."""
+        """Give the slot for the updated weights of a column span; all layers' are counted."""
         slots = min(UPDATED_SLOTS, self.array.vectors // self.updated_vectors)
         return self._slot(turn % slots, self.updated_vectors)
 
     def _slot(self, number: int, vectors: int) -> Array:
-        return replace(self.array.part(number * vectors, vectors), name=f"{self.array.name} {number}")
+        return replace(self.array.section(number * vectors, vectors), name=f"{self.array.name} {number}")
 
 
 def allocate_exchange(into: MemoryMap, stages: Sequence[Shards]) -> Exchange | None:
-    """Allocate what the column groups of some stages need; None if there is one group of channels."""
+    """Allocate what the column spans of some stages need; None if there is one group of channels."""
     if into.groups == 1:
         return None
     widest = [(shards, max(columns.count for columns in shards.columns)) for shards in stages]

@@ -11,7 +11,7 @@ import math
 from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 
 from etalstm.errors import PlanError
 from etalstm.plan.memory.arrays import LayerArrays
@@ -61,17 +61,17 @@ def cut(needs: list[int], steps: int, room: int) -> list[Segment]:
         raise PlanError(f"a segment has room for {room} vectors, one cell keeps {max(needs)}")
     segments: list[Segment] = []
     pieces: list[Piece] = []
-    kept = 0
+    stored = 0
     for layer, need in enumerate(needs):
         first = 0
         while first < steps:
-            count = min(steps - first, (room - kept) // need)
+            count = min(steps - first, (room - stored) // need)
             if not count:
                 segments.append(tuple(pieces))
-                pieces, kept = [], 0
+                pieces, stored = [], 0
                 continue
             pieces.append(Piece(layer, range(first, first + count)))
-            first, kept = first + count, kept + count * need
+            first, stored = first + count, stored + count * need
     return [*segments, tuple(pieces)]
 
 
@@ -108,7 +108,7 @@ class Gates:
 
 
 @dataclass(frozen=True)
-class Held:
+class StoredSegment:
     """Addresses of one segment's intermediates: the gates of its dense cells, then its streams.
 
     The backward pass of a segment stores δ. That stays until the weights' gradient of the layers is done, so logs of δ
@@ -117,12 +117,12 @@ class Held:
     Members
     -------
     region : Array       the memory of its intermediates; segments take turns in it
-    dense : dict from a dense layer's number to the place of its cells' gates in the region
+    dense : dict from a dense layer's number to its cells' gates
     log : Log or None    of the streams of local gradients; None if all cells are dense
     deltas : dict from a compressed layer's number to the log of its streams of δ
     """
 
-    segment: Segment
+    pieces: Segment
     region: Array
     dense: dict[int, Gates]
     log: Log | None
@@ -130,17 +130,21 @@ class Held:
 
     def gates(self, layer: int, step: int) -> int:
         """Give the first vector of a dense cell's gates in the region."""
-        place = self.dense[layer]
-        return place.first + (step - place.step) * place.vectors
+        gates = self.dense[layer]
+        return gates.first + (step - gates.step) * gates.vectors
 
     def local_log(self) -> Log:
-        """Give the log of local gradients of a segment that has compressed cells."""
+        """Give the log of local gradients; ``ValueError`` if the segment has no compressed cells."""
         if self.log is None:
             raise ValueError("all cells of the segment are dense")
         return self.log
 
+    def with_deltas(self, logs: dict[Piece, Log]) -> "StoredSegment":
+        """Give the segment its pieces' logs of δ."""
+        return replace(self, deltas={piece.layer: logs[piece] for piece in self.pieces if piece in logs})
 
-class Kept:
+
+class StoredIntermediates:
     """Allocates the memory of all segments' intermediates.
 
     Parameters
@@ -153,8 +157,8 @@ class Kept:
 
     Members
     -------
-    held : list of Held       one for each segment; neighbours have different regions
-    deltas : Array or None    all segments' streams of δ
+    segments : list of StoredSegment    neighbours have different regions
+    deltas : Array or None              all segments' streams of δ
     """
 
     def __init__(
@@ -165,13 +169,13 @@ class Kept:
         self._config, self._memory, self._layers, self._share = config, memory, layers, share
         self._batch, self.every_delta = layers[0].batch, every_delta
         self.deltas: Array | None
-        self.held = self._hold(segments)
-        pieces = [(piece.layer, piece.steps.start, held) for held in self.held for piece in held.segment]
-        self._starts, self._holders = [piece[:2] for piece in pieces], [piece[2] for piece in pieces]
+        self.segments = self._allocate(segments)
+        pieces = [(piece.layer, piece.steps.start, segment) for segment in self.segments for piece in segment.pieces]
+        self._starts, self._segments = [piece[:2] for piece in pieces], [piece[2] for piece in pieces]
 
-    def holder(self, layer: int, step: int) -> Held:
+    def segment_of(self, layer: int, step: int) -> StoredSegment:
         """Give the addresses of the segment that a cell belongs to."""
-        return self._holders[bisect(self._starts, (layer, step)) - 1]
+        return self._segments[bisect(self._starts, (layer, step)) - 1]
 
     def needs(self) -> list[int]:
         """Give the vectors of memory for a cell's intermediates, by layer."""
@@ -181,80 +185,77 @@ class Kept:
             for layer in self._layers
         ]
 
-    def _hold(self, segments: list[Segment]) -> list[Held]:
+    def _allocate(self, segments: list[Segment]) -> list[StoredSegment]:
         """Allocate the regions, each as large as the largest segment that uses it needs."""
         plans = [self._contents(segment) for segment in segments]
         self.regions: list[Array] = []
         for number in range(min(len(segments), REGIONS)):
             vectors = max(gates + math.ceil(worst * self._share(LOCAL_GRADIENTS)) for _, gates, worst in plans)
-            self.regions.append(self._memory.add_raw(f"held{number}", "intermediates", vectors))
+            self.regions.append(self._memory.add_raw(f"intermediates{number}", "intermediates", vectors))
         result = []
-        for number, (segment, (places, gates, worst)) in enumerate(zip(segments, plans, strict=True)):
+        for number, (segment, (dense, gates, worst)) in enumerate(zip(segments, plans, strict=True)):
             region = self.regions[number % REGIONS]
-            log = Log(LOCAL_GRADIENTS, region.part(gates, region.vectors - gates), worst) if worst else None
-            result.append(Held(segment, region, places, log, {}))
+            log = Log(LOCAL_GRADIENTS, region.section(gates, region.vectors - gates), worst) if worst else None
+            result.append(StoredSegment(segment, region, dense, log, {}))
         return self._with_deltas(result) if self.every_delta else self._with_one_delta(result)
 
-    def _with_deltas(self, held: list[Held]) -> list[Held]:
+    def _with_deltas(self, stored: list[StoredSegment]) -> list[StoredSegment]:
         """Allocate what δ takes, one segment's or layer's behind the other's."""
-        programs = [[piece] for one in held for piece in one.segment] if self._apart else [one.segment for one in held]
+        cells = [segment.pieces for segment in stored]
+        programs = [(piece,) for piece in chain(*cells)] if self._apart else cells
         worst = [sum(map(self._delta_vectors, pieces)) for pieces in programs]
         vectors = [math.ceil(need * self._share(DELTAS)) for need in worst]
         self.deltas = self._memory.add_raw("delta_log", "deltas", sum(vectors)) if sum(vectors) else None
         first, logs = 0, dict[Piece, Log]()
         for pieces, count, need in zip(programs, vectors, worst, strict=True):
             if need and self.deltas:
-                log = Log(DELTAS, self.deltas.part(first, count), need, pieces[0].layer if self._apart else None)
+                log = Log(DELTAS, self.deltas.section(first, count), need, pieces[0].layer if self._apart else None)
                 logs |= {piece: log for piece in pieces if self._delta_vectors(piece)}
             first += count
-        return [
-            replace(one, deltas={piece.layer: logs[piece] for piece in one.segment if piece in logs}) for one in held
-        ]
+        return [segment.with_deltas(logs) for segment in stored]
 
-    def _with_one_delta(self, held: list[Held]) -> list[Held]:
-        """Allocate what δ of any layer takes: its pieces one behind the other, all layers at the same place.
+    def _with_one_delta(self, stored: list[StoredSegment]) -> list[StoredSegment]:
+        """Allocate what δ of any layer takes: its pieces one behind the other, all layers at the same address.
 
         No instruction has to wait for this memory. The STORE engine works in order, and stores the last gradients of a
         layer, for which all of its δ has been read, before the first δ of the layer below.
         """
         share, ends = self._share(DELTAS), dict.fromkeys(range(len(self._layers)), 0)
-        places: dict[Piece, tuple[int, int, int]] = {}
-        for piece in (piece for one in held for piece in one.segment):
+        extents: dict[Piece, tuple[int, int, int]] = {}
+        for piece in (piece for segment in stored for piece in segment.pieces):
             worst, first = self._delta_vectors(piece), ends[piece.layer]
             ends[piece.layer] = end = first + math.ceil(share * worst)
             if worst:
-                places[piece] = first, end - first, worst
+                extents[piece] = first, end - first, worst
         most = max(ends.values())
         self.deltas = self._memory.add_raw("delta_log", "deltas", most) if most else None
         logs = {
-            piece: Log(DELTAS, self.deltas.part(first, count), worst, piece.layer)
-            for piece, (first, count, worst) in places.items()
+            piece: Log(DELTAS, self.deltas.section(first, count), worst, piece.layer)
+            for piece, (first, count, worst) in extents.items()
             if self.deltas
         }
-        return [
-            replace(one, deltas={piece.layer: logs[piece] for piece in one.segment if piece in logs}) for one in held
-        ]
+        return [segment.with_deltas(logs) for segment in stored]
 
     def _contents(self, segment: Segment) -> tuple[dict[int, Gates], int, int]:
-        """Give a segment's dense cells' places, the vectors of all of them, and those of its streams at worst."""
-        places: dict[int, Gates] = {}
+        """Give a segment's gates of dense cells, the vectors of all of them, and those of its streams at worst."""
+        dense: dict[int, Gates] = {}
         gates = worst = 0
         for piece in segment:
             layer = self._layers[piece.layer]
             if layer.storage.compressed:
                 worst += len(piece.steps) * self._stream_vectors(layer)
             else:
-                places[piece.layer] = Gates(piece.steps.start, gates, _gates_vectors(layer))
+                dense[piece.layer] = Gates(piece.steps.start, gates, _gates_vectors(layer))
                 gates += len(piece.steps) * _gates_vectors(layer)
-        return places, gates, worst
+        return dense, gates, worst
 
     def _stream_vectors(self, layer: LayerArrays) -> int:
         """Vectors of a compressed cell's streams, should nothing be dropped."""
         vectors = 0
         stages = [part for part in layer.products if part.has_stage]
         for part, tile in product(stages, range(self._batch.count)):
-            for group in part.tiling.unit_groups:
-                elements = group.count * self._batch.size_of(tile) * self._config.lanes
+            for span in part.tiling.unit_spans:
+                elements = span.count * self._batch.size_of(tile) * self._config.lanes
                 words = ceil_div(elements, STREAM_BLOCK) + (ceil_div(elements, 2) if layer.storage.bf16 else elements)
                 vectors += len(part.stage.kept) * ceil_div(words, self._config.lanes)
         return vectors

@@ -26,11 +26,11 @@ def ceil_div(a: int, b: int) -> int:
 
 
 @dataclass(frozen=True)
-class Share:
+class Partition:
     """How one dimension (inputs or units) is divided among channels and lanes.
 
-    Channel n owns the contiguous range n·share to (n+1)·share - 1, lane l of its tile j the element n·share + j·lanes +
-    l; what lies beyond the size or the share is padding, and zero.
+    Channel n has elements n·`per_channel` to (n + 1)·`per_channel` - 1. Lane l has, in tile j, number j·lanes + l of
+    these. Lanes without an element are padding, which is zero.
 
     `size`: elements in all.
     """
@@ -40,23 +40,23 @@ class Share:
     lanes: int
 
     @property
-    def share(self) -> int:
+    def per_channel(self) -> int:
         """Elements of each channel, padding of the last channels included."""
         return ceil_div(self.size, self.channels)
 
     @property
     def tiles(self) -> int:
-        """Vectors that hold a channel's share."""
-        return ceil_div(self.share, self.lanes)
+        """Vectors that hold a channel's elements."""
+        return ceil_div(self.per_channel, self.lanes)
 
     @property
     def padded(self) -> int:
         """Elements of all channels, those beyond ``size`` included."""
-        return self.share * self.channels
+        return self.per_channel * self.channels
 
     def lanes_of(self, tile: int) -> int:
         """Lanes of a tile that hold elements."""
-        return min(self.lanes, self.share - tile * self.lanes)
+        return min(self.lanes, self.per_channel - tile * self.lanes)
 
 
 @dataclass(frozen=True)
@@ -142,9 +142,9 @@ class LayerTiling:
     Members
     -------
     gates : int                     rows of each unit in the layer's matrix
-    inputs, units : Share           columns of the layer's matrix are the inputs' tiles, then the units' tiles
-    unit_groups : list of Span      unit tiles whose gates are summed together in the forward pass
-    column_groups : list of Span
+    inputs, units : Partition           columns of the layer's matrix are the inputs' tiles, then the units' tiles
+    unit_spans : list of Span      unit tiles whose gates are summed together in the forward pass
+    column_spans : list of Span
         Column tiles that are summed together in the backward pass and in the weights' gradient.
     row_lanes : int                 lanes of a δ block whose rows are summed together in the weights' gradient
     narrow : bool
@@ -152,10 +152,10 @@ class LayerTiling:
     """
 
     gates: int
-    inputs: Share
-    units: Share
-    unit_groups: list[Span]
-    column_groups: list[Span]
+    inputs: Partition
+    units: Partition
+    unit_spans: list[Span]
+    column_spans: list[Span]
     row_lanes: int
     narrow: bool = False
 
@@ -165,13 +165,13 @@ class LayerTiling:
 
     @property
     def column_vectors(self) -> int:
-        """Vectors of a row of the column copy, all column groups together."""
-        return sum(self.weight_vectors(group.count) for group in self.column_groups)
+        """Vectors of a row of the column copy, all column spans together."""
+        return sum(self.weight_vectors(span.count) for span in self.column_spans)
 
     @property
     def row_vectors(self) -> int:
-        """Vectors of a row of the row copy, all groups of units together."""
-        return sum(self.weight_vectors(self.gates * group.count) for group in self.unit_groups)
+        """Vectors of a row of the row copy, all spans of units together."""
+        return sum(self.weight_vectors(self.gates * span.count) for span in self.unit_spans)
 
     @property
     def columns(self) -> int:
@@ -189,9 +189,9 @@ class LayerTiling:
         return self.inputs.padded + self.units.padded
 
     @property
-    def input_groups(self) -> list[Span]:
-        """The column groups of inputs alone, which come first."""
-        return [group for group in self.column_groups if group.first + group.count <= self.inputs.tiles]
+    def input_spans(self) -> list[Span]:
+        """The column spans of inputs alone, which come first."""
+        return [span for span in self.column_spans if span.first + span.count <= self.inputs.tiles]
 
     def lanes_of_column(self, tile: int) -> int:
         """Lanes of a column tile that hold columns."""
@@ -207,7 +207,7 @@ def tile_batch(config: Config, gates: int, vectors: int, hidden_size: int, batch
 
     Raises ``PlanError`` if not even one sequence fits.
     """
-    units = Share(hidden_size, config.channels, config.lanes)
+    units = Partition(hidden_size, config.channels, config.lanes)
     reserved = slices * gates * units.tiles
     most = {
         "scratch_depth": (config.scratch_depth - reserved - NEEDED_ARRAYS) // (vectors + MASK_ARRAYS),
@@ -243,7 +243,7 @@ def gradient_arrays(slices: int) -> int:
     return max(1, most_totals(slices) - 1)
 
 
-def _row_lanes(config: Config, units: Share, gates: int, widest: int, slices: int) -> int:
+def _row_lanes(config: Config, units: Partition, gates: int, widest: int, slices: int) -> int:
     """Choose how many lanes' rows of a δ block are summed together in dW.
 
     The xh of all steps is loaded once for each such range of rows. So they are as many as half of the queue and the
@@ -252,7 +252,7 @@ def _row_lanes(config: Config, units: Share, gates: int, widest: int, slices: in
     """
     totals, free = gradient_arrays(slices), config.scratch_depth - widest
     results = min(config.queue_depth // 2, free // totals if totals > 1 else 2 * free // 3)
-    lanes = min(units.lanes, units.share)
+    lanes = min(units.lanes, units.per_channel)
     most = max(1, min(lanes, results // (gates * widest)))
     return ceil_div(lanes, ceil_div(lanes, most))
 
@@ -261,13 +261,13 @@ def tile_layer(
     config: Config, gates: int, stage_gates: int, vectors: int, batch: BatchTiles, input_size: int, hidden_size: int,
     narrow: bool = False,
 ) -> LayerTiling:  # fmt: skip
-    """Divide a product of a layer: the largest groups of tiles that queue, scratch, bias and weight memories hold.
+    """Divide a product of a layer: the largest spans of tiles that queue, scratch, bias and weight memories hold.
 
     A unit has `gates` rows in the matrix, `stage_gates` in those of all products of the stage, and needs so many
     scratch `vectors` for each sequence. With `narrow` a vector of weights holds two tiles.
     """
-    inputs = Share(input_size, config.channels, config.lanes)
-    units = Share(hidden_size, config.channels, config.lanes)
+    inputs = Partition(input_size, config.channels, config.lanes)
+    units = Partition(hidden_size, config.channels, config.lanes)
     size = batch.size
     reserved = batch.slices * stage_gates * units.tiles + MASK_ARRAYS * size
     tiles = 2 if narrow else 1  # of a vector of weights
@@ -283,31 +283,28 @@ def tile_layer(
         config.weight_depth // (2 * size),
         config.scratch_depth // (UPDATE_SETS * UPDATE_ARRAYS * gates * config.beat_words),
     )
-    column_groups = _column_groups(config, inputs, units, gates, max(1, most_columns), narrow)
-    widest = max(group.count for group in column_groups)
+    column_spans = _column_spans(config, inputs, units, gates, max(1, most_columns), narrow)
+    widest = max(span.count for span in column_spans)
     return LayerTiling(
-        gates=gates,
-        inputs=inputs,
-        units=units,
-        unit_groups=spans(units.tiles, max(1, most_units)),
-        column_groups=column_groups,
-        row_lanes=_row_lanes(config, units, gates, widest, batch.slices),
-        narrow=narrow,
-    )
+        gates=gates, inputs=inputs, units=units, unit_spans=spans(units.tiles, max(1, most_units)), narrow=narrow,
+        column_spans=column_spans, row_lanes=_row_lanes(config, units, gates, widest, batch.slices),
+    )  # fmt: skip
 
 
-def _column_groups(config: Config, inputs: Share, units: Share, gates: int, most: int, narrow: bool) -> list[Span]:
-    """Cut the columns into groups of at most `most` tiles.
+def _column_spans(
+    config: Config, inputs: Partition, units: Partition, gates: int, most: int, narrow: bool
+) -> list[Span]:
+    """Cut the columns into spans of at most `most` tiles.
 
-    Where weights are loaded again for each use, inputs and units have groups of their own: several steps then share the
-    loads of the inputs' groups, see :mod:`etalstm.plan.passes.propagation`. But no group may become so narrow that
+    Where weights are loaded again for each use, inputs and units have spans of their own: several steps then share the
+    loads of the inputs' spans, see :mod:`etalstm.plan.passes.propagation`. But no span may become so narrow that
     reading a sparse δ takes longer than its products.
     """
     columns = inputs.tiles + units.tiles
     mixed = spans(columns, most)
-    vectors = sum(weight_vectors(group.count, narrow) for group in mixed)
+    vectors = sum(weight_vectors(span.count, narrow) for span in mixed)
     if not inputs.tiles or stay(config, vectors, gates * units.padded):
         return mixed
     apart = spans(inputs.tiles, most) + [Span(inputs.tiles + s.first, s.count) for s in spans(units.tiles, most)]
-    narrowest = min(group.count for group in apart)
+    narrowest = min(span.count for span in apart)
     return apart if narrowest * SPARSE_DELTA * config.beat_words >= 1 else mixed

@@ -8,7 +8,7 @@ from itertools import pairwise
 from etalstm.network.slices import most_totals, tree_total
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.memory_map import Array
-from etalstm.plan.memory.operands import Operand, Place, Scratch
+from etalstm.plan.memory.operands import Location, Operand, Scratch
 from etalstm.plan.memory.shards import Columns
 from etalstm.plan.passes.vectors import ZERO
 from etalstm.plan.program.emit import Emitter
@@ -23,8 +23,8 @@ class NormLayer:
     """Emits Σ dW² of each of a layer's columns, rows in ascending order.
 
     A sum over rows cannot be divided, so a group reads the rows of all groups. The columns are divided: each group sums
-    the norms of its column groups (:attr:`Shards.normed`). Each addition to a column waits for the one before. So as
-    many columns as possible take turns: the rows of several column groups lie beside each other in the scratch memory.
+    the norms of its column spans (:attr:`Shards.normed`). Each addition to a column waits for the one before. So as
+    many columns as possible take turns: the rows of several column spans lie beside each other in the scratch memory.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
@@ -40,11 +40,11 @@ class NormLayer:
     def emit(self) -> None:
         """Append the layer's instructions."""
         for batch in self._batches:
-            tiles, place = _tiles(batch), Place(self._layer.norms, batch[0].first_tile)
+            tiles, location = _tiles(batch), Location(self._layer.norms, batch[0].first_tile)
             self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=tiles)
             for group, rows in self._layer.shards.owners(range(self._layer.tiling.rows)):
                 self._rows_of_group(batch, tiles, group, len(rows))
-            self._emitter.store(self._norms, place, Traffic.WEIGHTS, 1, tiles)
+            self._emitter.store(self._norms, location, Traffic.WEIGHTS, 1, tiles)
 
     def _rows_of_group(self, batch: list[Columns], tiles: int, group: int, rows: int) -> None:
         most, shards = self._room // tiles, self._layer.shards
@@ -52,10 +52,10 @@ class NormLayer:
         def some_rows(turn: int, count: int) -> None:
             squares, norms = self._buffers[turn % _SETS], self._norms.at(0, outer=0)
             for columns in batch:
-                place = self._layer.gradient_at(columns.number).at(turn * most * columns.count)
+                source = self._layer.gradient_at(columns.number).at(turn * most * columns.count)
                 to = squares.at(columns.first_tile - batch[0].first_tile, outer=tiles)
                 stride = shards.normed_stride * shards.rows * columns.count
-                self._emitter.load(to, place, Traffic.WEIGHTS, count, columns.count, group=group, group_stride=stride)
+                self._emitter.load(to, source, Traffic.WEIGHTS, count, columns.count, group=group, group_stride=stride)
             self._emitter.vector(VectorOp.MULTIPLY, squares, squares, squares, inner=count * tiles)
             squares = squares.at(0, outer=tiles)
             self._emitter.vector(VectorOp.ADD, norms, norms, squares, outer=count, inner=tiles, serial=True)
@@ -68,7 +68,7 @@ def _tiles(batch: list[Columns]) -> int:
 
 
 def _batches(columns: tuple[Columns, ...], most: int) -> Iterator[list[Columns]]:
-    """Cut column groups into runs of at most so many tiles, or of one column group."""
+    """Cut column spans into runs of at most so many tiles, or of one column span."""
     batch: list[Columns] = []
     for each in columns:
         if batch and _tiles(batch) + each.count > most:
@@ -126,14 +126,14 @@ class GradientPass(ABC):
 
         self._emitter.in_turns(self._layer.tiling.gates * self._layer.tiling.units.tiles, self._room, biases)
         if self._normed_behind:
-            self._emitter.join_parts()  # norms read column groups, dW was written in other parts
+            self._emitter.join_parts()  # norms read column spans, dW was written in other parts
             self._normed_behind.emit()
 
     @abstractmethod
     def _move(self, columns: Columns | None, vector: int, vectors: int, buffers: list[Operand]) -> None:
-        """Move or add some vectors of a column group of dW, or of db; the first buffer has the result.
+        """Move or add some vectors of a column span of dW, or of db; the first buffer has the result.
 
-        `vector` is the first of them, from the column group's first in the shard on.
+        `vector` is the first of them, from the column span's first in the shard on.
         """
 
     def _columns(self, columns: Columns) -> None:
@@ -153,8 +153,8 @@ class GradientPass(ABC):
 
         self._emitter.in_turns(self._layer.shards.rows, rows, some_rows)
         if self._normed_here:
-            place = Place(self._layer.norms, columns.first_tile)
-            self._emitter.store(self._norms, place, Traffic.WEIGHTS, 1, columns.count)
+            location = Location(self._layer.norms, columns.first_tile)
+            self._emitter.store(self._norms, location, Traffic.WEIGHTS, 1, columns.count)
 
     def _buffers(self, turn: int) -> list[Operand]:
         return self._sets[turn % _SETS]
@@ -163,7 +163,7 @@ class GradientPass(ABC):
 class AccumulateLayer(GradientPass):
     """Emits what is done with one layer's dW and db after the backward pass of a part.
 
-    `number`: which of the layer's places for gradients that were put aside.
+    `number`: which of the layer's arrays of gradients that were put aside.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, number: int, how: Accumulation):
@@ -175,7 +175,7 @@ class AccumulateLayer(GradientPass):
     def _move(self, columns: Columns | None, vector: int, vectors: int, buffers: list[Operand]) -> None:
         emitter, how, (total, free) = self._emitter, self._how, buffers
         number, vector = (0, columns.first_in_shard + vector) if columns else (1, vector)
-        aside, gradients = (Place(sums[number], vector, (vector,)) for sums in (self._aside, self._present))
+        aside, gradients = (Location(sums[number], vector, (vector,)) for sums in (self._aside, self._present))
         emitter.load(total, gradients if how == Accumulation.KEEP else aside, Traffic.WEIGHTS, 1, vectors)
         if how == Accumulation.ADD:
             emitter.load(free, gradients, Traffic.WEIGHTS, 1, vectors)
@@ -195,9 +195,9 @@ class TotalLayer(GradientPass):
         super().__init__(config, emitter, layer, buffers=most_totals(self._groups), normed=True)
 
     def emit_behind(self, summed: Iterator[int]) -> None:
-        """Append the layer's instructions between those of its dW: a column group's when the next one has been summed.
+        """Append the layer's instructions between those of its dW: a column span's when the next one has been summed.
 
-        So no group waits for what others have of it. `summed` appends a column group's dW and gives its number.
+        So no group waits for what others have of it. `summed` appends a column span's dW and gives its number.
         """
         each = self._layer.shards.columns
         for before, _ in pairwise(summed):
@@ -207,7 +207,7 @@ class TotalLayer(GradientPass):
 
     def _move(self, columns: Columns | None, vector: int, vectors: int, buffers: list[Operand]) -> None:
         layer, stride, free = self._layer, 0, list(reversed(buffers))
-        source, target = Place(layer.db, vector), Place(layer.bias_gradient, vector)
+        source, target = Location(layer.db, vector), Location(layer.bias_gradient, vector)
         if columns:
             source, target = (at(columns.number).at(vector) for at in (layer.dw_at, layer.gradient_at))
             stride = layer.shards.stride * columns.count

@@ -10,7 +10,7 @@ from etalstm.network.cells.cell import Stage
 from etalstm.network.cells.operation import Operation, split_after
 from etalstm.plan.memory.arrays import CellArrays, LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch
+from etalstm.plan.memory.operands import Location, Operand, Parameter, Scratch
 from etalstm.plan.memory.operands import Sequence as Arrays
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.tiling import Span, spans
@@ -32,7 +32,7 @@ _LATENCY_BEATS = 64
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of one step, batch tile and group of units, in one of their stages.
+    """The cells of one step, batch tile and span of units, in one of their stages.
 
     `is_first` tells that the batch tile is the first of those that share loads of weights.
     """
@@ -40,17 +40,17 @@ class Cells:
     stage: Stage
     step: int
     batch_tile: int
-    group: Span
+    span: Span
     size: int
     is_first: bool
 
     @property
     def vectors(self) -> int:
         """Vectors of one value of each cell."""
-        return self.group.count * self.size
+        return self.span.count * self.size
 
 
-Part = tuple["BackwardStage", int, range]  # with a step, and batch tiles of it
+Job = tuple["BackwardStage", int, range]  # with a step, and batch tiles of it
 
 
 class BackwardLayer:
@@ -84,7 +84,7 @@ class BackwardLayer:
                 bias.begin(steps)
         kept = [step for step in reversed(steps) if step not in self._skipped]
         if kept:
-            self._prepare_first(self._parts(kept[0]))
+            self._prepare_first(self._jobs(kept[0]))
         loop_through(
             self._emitter.loop, range(len(kept)), partial(self._kind, kept), partial(self._step, kept), self._period
         )
@@ -102,52 +102,52 @@ class BackwardLayer:
     def _propagations(self) -> list[Propagation]:
         return [propagation for stage in self._stages for propagation in stage.propagations]
 
-    def _kind(self, kept: Sequence[int], index: int) -> tuple:
+    def _kind(self, kept: Sequence[int], number: int) -> tuple:
         """Tell in what a step, with the one that follows it, may differ from others.
 
         The products that are left for a step belong to steps up to two periods before it. So a step with a gap among
         those is of a kind of its own: addresses do not advance evenly there, and no loop may go over it.
         """
-        step, following = kept[index], kept[index + 1] if index + 1 < len(kept) else None
+        step, following = kept[number], kept[number + 1] if number + 1 < len(kept) else None
         apart = 0 if following is None else step - following
-        before = kept[max(0, index - 2 * self._period) : index + 1]
+        before = kept[max(0, number - 2 * self._period) : number + 1]
         even = len({a - b for a, b in pairwise(before)}) < 2
         sent = self._refreshes(step), self._refreshes(step + 1)
-        return step + 1 in self._skipped, step in self._above, apart, following in self._above, even or -index, *sent
+        return step + 1 in self._skipped, step in self._above, apart, following in self._above, even or -number, *sent
 
-    def _step(self, kept: list[int], index: int) -> None:
+    def _step(self, kept: list[int], number: int) -> None:
         """Emit one of the kept steps, whose first cells are prepared, and prepare those of the one that follows."""
-        parts, late = self._parts(kept[index]), self._late(kept, index)
-        after = [part for step in kept[index + 1 : index + 2] for part in self._parts(step)]
-        for position, (stage, step, tiles) in enumerate(parts):
+        jobs, late = self._jobs(kept[number]), self._late(kept, number)
+        after = [job for step in kept[number + 1 : number + 2] for job in self._jobs(step)]
+        for position, (stage, step, tiles) in enumerate(jobs):
             products, stores = late
             for propagation in stage.propagations:
-                stores += propagation.left(step if position else kept[max(0, index - 1)])
+                stores += propagation.left(step if position else kept[max(0, number - 1)])
             stage.all_deltas(step, tiles, products, stores)
             late = [], []
             for propagation in stage.propagations:
                 propagation.units(step, tiles)
-            following = parts[position + 1 :] or after
+            following = jobs[position + 1 :] or after
             if not stage.collects_in_delta:
                 self._prepare_first(following)
             for propagation in stage.propagations:
                 propagation.inputs(step, tiles)
-            if stage.collects_in_delta:  # what is prepared has the place in which the inputs' gradients are collected
+            if stage.collects_in_delta:  # what is prepared overwrites the inputs' gradients
                 self._prepare_first(following)
 
-    def _late(self, kept: Sequence[int], index: int) -> tuple[list[Emit], list[Emit]]:
+    def _late(self, kept: Sequence[int], number: int) -> tuple[list[Emit], list[Emit]]:
         """Give the products, and then the stores, that were left for the time in which a step's first δ is computed."""
         products: list[Emit] = []
         stores: list[Emit] = []
         for propagation in self._propagations:
-            more, last = propagation.shared_inputs(kept, index - 1)
+            more, last = propagation.shared_inputs(kept, number - 1)
             products, stores = products + stores + more, last
         return products, stores
 
     @staticmethod
-    def _prepare_first(parts: Sequence[Part]) -> None:
-        for stage, step, tiles in parts[:1]:
-            stage.prepare(next(stage.groups(step, tiles)))
+    def _prepare_first(jobs: Sequence[Job]) -> None:
+        for stage, step, tiles in jobs[:1]:
+            stage.prepare(next(stage.spans(step, tiles)))
 
     def emit_products(self) -> None:
         """Append Wᵀδ of all steps and nothing else, of a δ that lies in memory; its rows have no map there."""
@@ -155,7 +155,7 @@ class BackwardLayer:
 
         def of_step(turn: int) -> None:
             emit_all(*self._late(steps, turn))
-            for stage, step, tiles in self._parts(steps[turn]):
+            for stage, step, tiles in self._jobs(steps[turn]):
                 for propagation in stage.propagations:
                     propagation.units(step, tiles)
                     propagation.inputs(step, tiles)
@@ -165,15 +165,15 @@ class BackwardLayer:
         for propagation in self._propagations:
             propagation.rest(steps)
 
-    def _parts(self, step: int) -> list[Part]:
-        """Give stages and batch tiles of a step in order; batch tiles that share loads of weights are one part."""
+    def _jobs(self, step: int) -> list[Job]:
+        """Give stages and batch tiles of a step in order; batch tiles that share loads of weights are one job."""
         most = min(propagation.most_tiles for propagation in self._propagations)
         shared = [range(span.first, span.first + span.count) for span in spans(self._tiles, most)]
         return [(stage, step, tiles) for tiles in shared for stage in self._stages]
 
 
 class BackwardStage:
-    """Emits the parts of one stage's backward pass.
+    """Emits one stage's backward pass, piece by piece.
 
     `products` are the arrays of the stage's products; the last has the stage's own.
 
@@ -192,17 +192,17 @@ class BackwardStage:
         self._emitter, self._network, self._products = emitter, network, products
         self._skipped, self._above = skipped, above
         self._cell, self._stage, tiling = layer.cell, layer.stage, layer.tiling
-        self._streams, most = Streams(emitter, network, layer), max(group.count for group in tiling.unit_groups)
+        self._streams, most = Streams(emitter, network, layer), max(span.count for span in tiling.unit_spans)
         self._take(scratch, most, network.batch.size, skips)
-        of_x, of_operand = self._collecting(layer.sent, scratch, most) if layer.sent else (None, None)
+        of_x, of_operand = self._collecting(layer.operands_sent, scratch, most) if layer.operands_sent else (None, None)
         self.collects_in_delta = of_operand is not None and of_operand.vectors[0] == self._delta
-        passes_in_delta = not layer.sent and self._masking is not None
+        passes_in_delta = not layer.operands_sent and self._masking is not None
         delays = not (self.collects_in_delta or passes_in_delta) and len(layer.cell.stages) == 1
         of_stage = self._row_map, self._whole_beats, self._masking, of_x, of_operand, delays
         self.propagations = [Propagation(config, emitter, network, product, *of_stage) for product in products]
 
     def _take(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
-        """Reserve scratch memory for groups of `most` tiles of units and `size` sequences."""
+        """Reserve scratch memory for spans of `most` tiles of units and `size` sequences."""
         tiling, vectors = self._layer.tiling, most * size
         self._vectors = Vectors(self._emitter, scratch, vectors)
         needs_gates = not self._layer.storage.compressed or self._layer.row_map
@@ -239,19 +239,19 @@ class BackwardStage:
         x, operand = (Collector(*context, each, self._skipped) for each in sent)
         return Collecting(x, vectors[0], most), Collecting(operand, vectors[1], most)
 
-    def groups(self, step: int, tiles: range) -> Iterator[Cells]:
-        """Give the groups of cells of a step, batch tile by batch tile."""
-        for tile, group in product(tiles, self._layer.tiling.unit_groups):
-            yield Cells(self._stage, step, tile, group, self._network.batch.size_of(tile), tile == tiles[0])
+    def spans(self, step: int, tiles: range) -> Iterator[Cells]:
+        """Give the spans of cells of a step, batch tile by batch tile."""
+        for tile, span in product(tiles, self._layer.tiling.unit_spans):
+            yield Cells(self._stage, step, tile, span, self._network.batch.size_of(tile), tile == tiles[0])
 
     def all_deltas(self, step: int, tiles: range, products: list[Emit], stores: list[Emit]) -> None:
         """Compute δ of some batch tiles, whose first cells are prepared.
 
-        The given products run beside this element-wise work. So each group of cells is followed by some of them: loads
+        The given products run beside this element-wise work. So each span of cells is followed by some of them: loads
         work in order, and those for the next cells must not wait behind all weights. Their stores come last, since δ's
         must not wait for the sums.
         """
-        every = list(self.groups(step, tiles))
+        every = list(self.spans(step, tiles))
         for number, cells in enumerate(every):
             if number:
                 self.prepare(cells)
@@ -267,34 +267,34 @@ class BackwardStage:
             self._load("dy", cells, last.dy, cells.step, Traffic.ACTIVATIONS)
         for name, sequence in zip(stage.outputs, layer.outputs, strict=True):
             if name in stage.outputs_read:
-                self._load_vectors(name, cells, sequence.part(cells.step + 1, cells.batch_tile, cells.group.first))
+                self._load_vectors(name, cells, sequence.at(cells.step + 1, cells.batch_tile, cells.span.first))
         if layer.storage.compressed:
             kept = [self._vectors.operand(name, cells.size) for name in stage.kept.values()]
-            self._streams.bring(cells.step, cells.batch_tile, cells.group, cells.size, kept)
+            self._streams.bring(cells.step, cells.batch_tile, cells.span, cells.size, kept)
             return
         if stage.kept_gates:
-            place = self._network.gates(layer, cells.step, cells.batch_tile, cells.group)
+            location = self._network.gates(layer, cells.step, cells.batch_tile, cells.span)
             gates = self._vectors.array(stage.gates[0])
-            self._emitter.load(gates, place, Traffic.INTERMEDIATES, 1, len(stage.gates) * cells.vectors)
+            self._emitter.load(gates, location, Traffic.INTERMEDIATES, 1, len(stage.gates) * cells.vectors)
         for name, step in ((cell.state, cells.step + 1), (cell.state_before, cells.step)):
             if last and name in stage.rebuilt_from:
                 self._load(name, cells, last.c, step, Traffic.INTERMEDIATES)
         self._run(cells, stage.rebuild + stage.local)
 
-    def _load_vectors(self, name: str, cells: Cells, place: Place) -> None:
+    def _load_vectors(self, name: str, cells: Cells, location: Location) -> None:
         values = self._vectors.operand(name, cells.size)
-        self._emitter.load(values, place, Traffic.ACTIVATIONS, cells.group.count, cells.size)
+        self._emitter.load(values, location, Traffic.ACTIVATIONS, cells.span.count, cells.size)
 
     def _load(self, name: str, cells: Cells, sequence: Arrays, step: int, kind: Traffic) -> None:
-        place = sequence.part(step, cells.batch_tile, cells.group.first)
-        self._emitter.load(self._vectors.array(name), place, kind, 1, cells.vectors)
+        location = sequence.at(step, cells.batch_tile, cells.span.first)
+        self._emitter.load(self._vectors.array(name), location, kind, 1, cells.vectors)
 
     def _store(self, name: str, cells: Cells, sequence: Arrays) -> None:
-        place = sequence.part(0, cells.batch_tile, cells.group.first)
-        self._emitter.store(self._vectors.array(name), place, Traffic.ACTIVATIONS, 1, cells.vectors)
+        location = sequence.at(0, cells.batch_tile, cells.span.first)
+        self._emitter.store(self._vectors.array(name), location, Traffic.ACTIVATIONS, 1, cells.vectors)
 
     def _run(self, cells: Cells, operations: tuple[Operation, ...], elsewhere: Elsewhere | None = None) -> None:
-        self._vectors.run(operations, cells.group.count, cells.size, elsewhere or {})
+        self._vectors.run(operations, cells.span.count, cells.size, elsewhere or {})
 
     def deltas(self, cells: Cells) -> None:
         """Gradients of the gates and of the state before, from the gradients that arrive."""
@@ -303,7 +303,7 @@ class BackwardStage:
         self._run(cells, deltas, given)
         if masking := self._masking:
             masking.bring(self._emitter, cells.step, cells.batch_tile, cells.size)
-            self._vectors.select_zero(masking.mask, stage.deltas, cells.group.count, cells.size)
+            self._vectors.select_zero(masking.mask, stage.deltas, cells.span.count, cells.size)
             if self._last:
                 self._store(stage.gradients[0], cells, masking.dh_sum)
         self._keep_deltas(cells)
@@ -312,9 +312,9 @@ class BackwardStage:
             self._pass_on_state(self._last.dc, cells, given[self._cell.state_gradient])
         if self._row_map:
             free = self._vectors.array(stage.gates[0])  # nothing of these cells reads the gates any more
-            self._needed.keep(self._delta, free, cells.group, cells.size, anew=cells.is_first)
+            self._needed.keep(self._delta, free, cells.span, cells.size, anew=cells.is_first)
         for arrays, bias in zip(self._products, self.biases, strict=True):
-            bias.add(self._vectors.array(arrays.product.deltas[0]), cells.batch_tile, cells.group, cells.size)
+            bias.add(self._vectors.array(arrays.product.deltas[0]), cells.batch_tile, cells.span, cells.size)
 
     def _arriving(self, cells: Cells) -> Elsewhere:
         """Bring the gradients that arrive; gives the state's, which is zero after a skipped cell."""
@@ -331,12 +331,12 @@ class BackwardStage:
         dh = self._vectors.operand(gradient, cells.size)
         above = ZERO if cells.step in self._above else self._vectors.operand("dy", cells.size)
         below = ZERO if after_skipped else dh
-        self._emitter.vector(VectorOp.ADD, dh, above, below, outer=cells.group.count, inner=cells.size)
+        self._emitter.vector(VectorOp.ADD, dh, above, below, outer=cells.span.count, inner=cells.size)
         return {of_state: ZERO if after_skipped else self._vectors.operand(of_state, cells.size)}
 
     def _pass_on_state(self, dc: Arrays, cells: Cells, arriving: Operand | Parameter) -> None:
         """Store the gradient of the state before; sequences that have ended pass on the one that arrives."""
-        before, (outer, inner) = self._cell.state_gradient_before, (cells.group.count, cells.size)
+        before, (outer, inner) = self._cell.state_gradient_before, (cells.span.count, cells.size)
         if self._masking:
             values, mask = self._vectors.operand(before, cells.size), self._masking.mask.at(0, outer=0)
             self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, arriving, outer=outer, inner=inner)
@@ -346,15 +346,15 @@ class BackwardStage:
         """Store δ of each product as it is, or a stream for each tile: a broadcast takes it tile by tile."""
         emitter, vectors = self._emitter, self._layer.tiling.gates * cells.size
         for layer in self._products:
-            delta, first, count = self._vectors.array(layer.product.deltas[0]), cells.group.first, cells.group.count
-            places = [layer.delta_at(cells.step, cells.batch_tile, first + n) for n in range(count)]
+            delta, first, count = self._vectors.array(layer.product.deltas[0]), cells.span.first, cells.span.count
+            locations = [layer.delta_at(cells.step, cells.batch_tile, first + n) for n in range(count)]
             if not layer.storage.compressed:
-                emitter.store(delta, places[0], Traffic.DELTAS, 1, count * vectors)
+                emitter.store(delta, locations[0], Traffic.DELTAS, 1, count * vectors)
                 continue
             log = self._network.delta_log(layer.number, cells.step)
-            for number, place in enumerate(places):
+            for number, location in enumerate(locations):
                 stream = delta.at(number * vectors)
                 emitter.compress(
-                    stream, place, log, Traffic.DELTAS, contract.PARAMETER_DELTA_THRESHOLD, False, outer=1,
+                    stream, location, log, Traffic.DELTAS, contract.PARAMETER_DELTA_THRESHOLD, False, outer=1,
                     inner=vectors,
                 )  # fmt: skip

@@ -8,7 +8,7 @@ from etalstm.network.cells.cell import count_vectors
 from etalstm.network.cells.operation import Operation, split_after
 from etalstm.plan.memory.arrays import CellArrays, LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch, Sequence
+from etalstm.plan.memory.operands import Location, Operand, Parameter, Scratch, Sequence
 from etalstm.plan.memory.sent import SENDING_ARRAYS, SentOperand
 from etalstm.plan.passes.send import InputSender, Sender, Tiles
 from etalstm.plan.passes.sums import ProductSums, Sums
@@ -21,7 +21,7 @@ from etalstm_hw.contract import Memory, Traffic, VectorOp
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Sums):
-    """The cells of one step, batch tile and group of units, in one of their stages, and the sums of all its gates.
+    """The cells of one step, batch tile and span of units, in one of their stages, and the sums of all its gates.
 
     The sums of a product lie behind those of the products before it.
     """
@@ -36,7 +36,7 @@ class Job(Sums):
         for product in self.stage.products:
             gates = len(product.gates)
             sums = Sums(
-                number=self.number, group=self.group, size=self.size, gates=gates, queue=self.queue.at(first),
+                number=self.number, span=self.span, size=self.size, gates=gates, queue=self.queue.at(first),
                 in_second_half=self.in_second_half,
             )  # fmt: skip
             yield sums
@@ -44,11 +44,11 @@ class Job(Sums):
 
 
 class ForwardStage:
-    """Emits the parts of one stage's forward pass.
+    """Emits one stage's forward pass, piece by piece.
 
     `products` are the arrays of the stage's products; the last has the stage's own.
 
-    Where a sequence has ended, its state keeps its value: the next step reads it from the same place. Its output is 0,
+    Where a sequence has ended, its state keeps its value: the next step reads it again. Its output is 0,
     so that it costs no product in the next step, stage or layer.
     """
 
@@ -63,7 +63,7 @@ class ForwardStage:
         self.tiling = tiling = layer.tiling
         self._sums_of_products = [ProductSums(config, emitter, network, product, shares, skips) for product in products]
         self._cell, self._stage, self.products = layer.cell, layer.stage, layer.stage.products
-        most = max(group.count for group in tiling.unit_groups) * network.batch.size
+        most = max(span.count for span in tiling.unit_spans) * network.batch.size
         self._vectors = Vectors(emitter, scratch, most)
         self._vectors.take(self._stage.forward_arrays)
         self._mask = scratch.take("the mask", network.batch.size)
@@ -73,8 +73,8 @@ class ForwardStage:
         self._sender: Sender | None = None
         self.inputs: InputSender | None = None
         self._has_maps = self._sums_of_products[0].has_maps
-        if layer.sent:
-            self._send(layer.sent, scratch, most)
+        if layer.operands_sent:
+            self._send(layer.operands_sent, scratch, most)
 
     @property
     def gates(self) -> int:
@@ -108,13 +108,13 @@ class ForwardStage:
     def load_numbers(self, job: Job) -> None:
         """Load numbers that lie as h where the local gradients are."""
         for n, name in enumerate(self._kept_apart[0]):
-            state = self._layer.outputs[0].part(n % (self._network.steps + 1), job.batch_tile, job.group.first)
+            state = self._layer.outputs[0].at(n % (self._network.steps + 1), job.batch_tile, job.span.first)
             values = self._vectors.operand(name, job.size)
-            self._emitter.load(values, state, Traffic.ACTIVATIONS, job.group.count, job.size)
+            self._emitter.load(values, state, Traffic.ACTIVATIONS, job.span.count, job.size)
 
     def pass_through_streams(self, job: Job) -> None:
         """Keep the local gradients as streams, and bring them back elsewhere."""
-        where = job.step, job.batch_tile, job.group, job.size
+        where = job.step, job.batch_tile, job.span, job.size
         kept, brought = ([self._vectors.operand(name, job.size) for name in names] for names in self._kept_apart)
         self._streams.keep(*where, kept)
         self._streams.bring(*where, brought)
@@ -148,37 +148,37 @@ class ForwardStage:
     def _bring(self, job: Job) -> None:
         """Have what has been sent, the sums that a job's sums are added to, and the state before."""
         emitter, last, cell = self._emitter, self._last, self._cell
-        part, vectors = Tiles(job.batch_tile, job.group, job.size), job.group.count * job.size
+        tiles, vectors = Tiles(job.batch_tile, job.span, job.size), job.span.count * job.size
         if self._sender:
-            self._sender.hold(job.step, part, self._vectors.array(cell.output))
+            self._sender.update_sent(job.step, tiles, self._vectors.array(cell.output))
         if last:
-            before = last.c.part(last.c_at(job.step), job.batch_tile, job.group.first)
+            before = last.c.at(last.c_at(job.step), job.batch_tile, job.span.first)
             emitter.load(self._vectors.array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
         if not self._refreshes(job.step):
-            emitter.load(self._sums, self._sums_place(job), Traffic.INTERMEDIATES, 1, job.vectors)
+            emitter.load(self._sums, self._sums_location(job), Traffic.INTERMEDIATES, 1, job.vectors)
 
     def _bring_mask(self, job: Job) -> None:
         if self._network.mask:
-            place = self._network.mask.part(job.step, job.batch_tile)
-            self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, job.size)
+            location = self._network.mask.at(job.step, job.batch_tile)
+            self._emitter.load(self._mask, location, Traffic.ACTIVATIONS, 1, job.size)
 
     def cells(self, job: Job) -> None:
         """Activate the gates, update the state and keep what the backward pass needs."""
         emitter, last, cell, array = self._emitter, self._last, self._cell, self._vectors.array
-        vectors, part_of = job.group.count * job.size, Tiles(job.batch_tile, job.group, job.size)
+        vectors, tiles = job.span.count * job.size, Tiles(job.batch_tile, job.span, job.size)
 
-        def part(sequence: Sequence, step: int) -> Place:
-            return sequence.part(step, job.batch_tile, job.group.first)
+        def at(sequence: Sequence, step: int) -> Location:
+            return sequence.at(step, job.batch_tile, job.span.first)
 
         if not self._has_maps:
             self._bring(job)
         self._compute(job, self._sums_of(job))
         if self._sender and self._goes_on(job):
-            self._sender.send(job.step + 1, part_of, array(cell.output), self._mask if self._network.mask else None)
+            self._sender.send(job.step + 1, tiles, array(cell.output), self._mask if self._network.mask else None)
         for name, sequence in zip(self._stage.outputs, self._layer.outputs, strict=True):
-            emitter.store(array(name), part(sequence, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
+            emitter.store(array(name), at(sequence, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
         if last:
-            after = part(last.c, last.c_at(job.step + 1))
+            after = at(last.c, last.c_at(job.step + 1))
             emitter.store(array(cell.state), after, Traffic.INTERMEDIATES, 1, vectors)
         if job.step not in self._skipped:
             self._keep(job)
@@ -204,13 +204,13 @@ class ForwardStage:
             self._emitter.vector(VectorOp.ADD, before, sums, before, outer=rows, inner=size)
             sums, operands = before, [self._sums.at(gate * size, outer=gates * size) for gate in range(gates)]
         if self._goes_on(job):
-            self._emitter.store(sums, self._sums_place(job), Traffic.INTERMEDIATES, rows, size)
+            self._emitter.store(sums, self._sums_location(job), Traffic.INTERMEDIATES, rows, size)
         return dict(zip(self._stage.sums, operands, strict=True))
 
-    def _sums_place(self, job: Job) -> Place:
+    def _sums_location(self, job: Job) -> Location:
         """Where the sums of a job's gates lie from step to step."""
         assert self._layer.sums, "a layer that sends changes has room for its sums"
-        return self._layer.sums.part(0, job.batch_tile, job.gates * job.group.first)
+        return self._layer.sums.at(0, job.batch_tile, job.gates * job.span.first)
 
     def _compute(self, job: Job, sums: Elsewhere) -> None:
         cell, stage = self._cell, self._stage
@@ -226,29 +226,29 @@ class ForwardStage:
 
     def _keep(self, job: Job) -> None:
         """Keep the gates, or append the local gradients to the log. Those of sequences that have ended are zero."""
-        stage, count, size = self._stage, job.group.count, job.size
+        stage, count, size = self._stage, job.span.count, job.size
         if not stage.kept:
             return
         if not self._layer.storage.compressed:
-            place = self._network.gates(self._layer, job.step, job.batch_tile, job.group)
+            location = self._network.gates(self._layer, job.step, job.batch_tile, job.span)
             gates = self._vectors.array(stage.gates[0])
-            self._emitter.store(gates, place, Traffic.INTERMEDIATES, 1, len(stage.gates) * count * size)
+            self._emitter.store(gates, location, Traffic.INTERMEDIATES, 1, len(stage.gates) * count * size)
             return
         self._run(job, stage.local)
         kept = tuple(stage.kept.values())
         if self._network.mask:
             self._vectors.select_zero(self._mask, kept, count, size)
         streams = [self._vectors.operand(name, size) for name in kept]
-        self._streams.keep(job.step, job.batch_tile, job.group, size, streams)
+        self._streams.keep(job.step, job.batch_tile, job.span, size, streams)
 
     def _run(self, job: Job, operations: tuple[Operation, ...], sums: Elsewhere | None = None) -> None:
-        self._vectors.run(operations, job.group.count, job.size, sums or {})
+        self._vectors.run(operations, job.span.count, job.size, sums or {})
 
     def _where_ended(self, job: Job, name: str, other: Operand | Parameter) -> None:
         """Take `other` instead of a vector for the sequences that have ended."""
         if self._network.mask:
             values, mask = self._vectors.operand(name, job.size), self._mask.at(0, outer=0)
-            self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, other, outer=job.group.count, inner=job.size)
+            self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, other, outer=job.span.count, inner=job.size)
 
 
 class ForwardLayer:
@@ -321,19 +321,19 @@ class ForwardLayer:
 
     def _jobs(self, step: int) -> list[Job]:
         """Give the jobs of a step. They alternate the halves of the queue, across steps too."""
-        parts = [
-            (tile, stage, number, group)
+        cells = [
+            (tile, stage, number, span)
             for tile, stage in itertools.product(range(self._batch.count), self._stages)
-            for number, group in enumerate(stage.tiling.unit_groups)
+            for number, span in enumerate(stage.tiling.unit_spans)
         ]
         jobs = []
-        for position, (tile, stage, number, group) in enumerate(parts):
-            half = (step * len(parts) + position) % 2
+        for position, (tile, stage, number, span) in enumerate(cells):
+            half = (step * len(cells) + position) % 2
             queue = Operand(Memory.QUEUE, self._half * half)
             size = self._batch.size_of(tile)
             jobs.append(
                 Job(
-                    stage=stage, step=step, batch_tile=tile, number=number, group=group, size=size,
+                    stage=stage, step=step, batch_tile=tile, number=number, span=span, size=size,
                     gates=stage.gates, queue=queue, in_second_half=half == 1,
                 )
             )  # fmt: skip

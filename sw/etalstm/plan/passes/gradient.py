@@ -6,7 +6,7 @@ from functools import partial
 from etalstm.network.slices import additions, tree_total
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Place, Scratch, Sequence
+from etalstm.plan.memory.operands import Location, Operand, Scratch, Sequence
 from etalstm.plan.memory.tiling import Span, gradient_arrays
 from etalstm.plan.passes.vectors import MINUS_ZERO, NO_STEPS, ZERO, Steps
 from etalstm.plan.program.emit import Emitter
@@ -19,13 +19,13 @@ from etalstm_hw.contract import Memory, Traffic, VectorOp
 MOST_RESIDENT = 9
 
 
-Part = tuple[int, int]  # step and batch tile
+Pair = tuple[int, int]  # step and batch tile
 
 
 class GradientLayer:
     """Emits one layer's dW, after its δ of all steps are in memory.
 
-    A group of columns at a time: each lane holds its columns' xh of two batch tiles of a step in the weight memory, δ
+    A span of columns at a time: each lane holds its columns' xh of two batch tiles of a step in the weight memory, δ
     is broadcast. A range of rows at a time, all steps and sequences of it, so that the sums stay in the queue; sums
     alternate its halves, so that one is stored while the next is summed. If there are few steps, and the weight memory
     has room for the xh of all of them, they are brought once for all rows.
@@ -42,7 +42,7 @@ class GradientLayer:
         self._is_total = layer.exchange is None
         tiling = layer.tiling
         self._gates = tiling.gates
-        widest = max(group.count for group in tiling.column_groups)
+        widest = max(span.count for span in tiling.column_spans)
         self._turn = self._fill = 0
         self._kept = [step for step in reversed(range(network.steps)) if step not in skipped]
         self._runs = strided(self._kept[:-1])
@@ -56,66 +56,66 @@ class GradientLayer:
 
     def emit(self) -> None:
         """Append the layer's instructions; gradients and norms are left in memory."""
-        for _ in self.column_groups():
+        for _ in self.column_spans():
             pass
 
-    def column_groups(self) -> Iterator[int]:
-        """Append the instructions of a column group after the other; give the number of each."""
+    def column_spans(self) -> Iterator[int]:
+        """Append the instructions of a column span after the other; give the number of each."""
         tiling = self._layer.tiling
-        for number, group in enumerate(tiling.column_groups):
+        for number, span in enumerate(tiling.column_spans):
             sums = self._layer.dw_at(number)
             if self._is_total:
-                self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=group.count)
-            brought = self._bring_all(group)
+                self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=span.count)
+            brought = self._bring_all(span)
             row = 0
             for block in range(tiling.units.channels * tiling.units.tiles):
                 lanes = tiling.units.lanes_of(block % tiling.units.tiles)
                 for first in range(0, lanes, tiling.row_lanes):
                     rows = range(first, min(first + tiling.row_lanes, lanes))
-                    self._sum_slices(group, block, rows, brought)
-                    self._keep(group, self._gates * len(rows), sums.at(row * group.count))
+                    self._sum_slices(span, block, rows, brought)
+                    self._keep(span, self._gates * len(rows), sums.at(row * span.count))
                     row += self._gates * len(rows)
             if self._is_total:
-                norms = Place(self._layer.norms, group.first)
-                self._emitter.store(self._norms, norms, Traffic.WEIGHTS, 1, group.count)
+                norms = Location(self._layer.norms, span.first)
+                self._emitter.store(self._norms, norms, Traffic.WEIGHTS, 1, span.count)
             yield number
 
-    def _bring_all(self, group: Span) -> dict[Part, Operand] | None:
-        """Load a column group's xh of all steps, if they are few and fit the weight memory; where each part lies."""
+    def _bring_all(self, span: Span) -> dict[Pair, Operand] | None:
+        """Load a column span's xh of all steps, if they are few and fit the weight memory; where each pair lies."""
         batch = self._network.batch
-        vectors = group.count * batch.size
+        vectors = span.count * batch.size
         if self._network.steps > MOST_RESIDENT or vectors * len(self._kept) * batch.count > self._weight_depth:
             return None
-        parts = [(step, tile) for step in self._kept for tile in range(batch.count)]
-        places = {part: Operand(Memory.WEIGHTS, n * vectors) for n, part in enumerate(parts)}
-        for part, to in places.items():
-            self._load(group, part, to)
-        return places
+        pairs = [(step, tile) for step in self._kept for tile in range(batch.count)]
+        operands = {pair: Operand(Memory.WEIGHTS, n * vectors) for n, pair in enumerate(pairs)}
+        for pair, to in operands.items():
+            self._load(span, pair, to)
+        return operands
 
-    def _bring(self, group: Span, part: Part) -> Operand:
+    def _bring(self, span: Span, pair: Pair) -> Operand:
         to = Operand(Memory.WEIGHTS, self._weight_depth // 2 * (self._fill % 2))
         self._fill += 1
-        self._load(group, part, to)
+        self._load(span, pair, to)
         return to
 
-    def _load(self, group: Span, part: Part, to: Operand) -> None:
-        step, tile = part
+    def _load(self, span: Span, pair: Pair, to: Operand) -> None:
+        step, tile = pair
         layer, size = self._layer, self._network.batch.size_of(tile)
         inputs = layer.tiling.inputs.tiles
-        from_inputs = max(0, min(group.count, inputs - group.first))
+        from_inputs = max(0, min(span.count, inputs - span.first))
         x, operand = layer.factors
         sources: list[tuple[int, int, Sequence | None, int, int]] = [
-            (0, from_inputs, *x, group.first),
-            (from_inputs, group.count, *operand, group.first + from_inputs - inputs),
+            (0, from_inputs, *x, span.first),
+            (from_inputs, span.count, *operand, span.first + from_inputs - inputs),
         ]
         for first, end, sequence, offset, column in sources:
             if sequence and end > first:
-                lane, place = to.at(first, outer=1, inner=group.count), sequence.part(step + offset, tile, column)
-                self._emitter.load(lane, place, Traffic.ACTIVATIONS, end - first, size)
+                lane, location = to.at(first, outer=1, inner=span.count), sequence.at(step + offset, tile, column)
+                self._emitter.load(lane, location, Traffic.ACTIVATIONS, end - first, size)
 
-    def _sum_slices(self, group: Span, block: int, rows: range, brought: dict[Part, Operand] | None) -> None:
+    def _sum_slices(self, span: Span, block: int, rows: range, brought: dict[Pair, Operand] | None) -> None:
         """Leave the gradients of a range of rows in the first of the totals: the tree of all slices' sums."""
-        vectors, batch = self._gates * len(rows) * group.count, self._network.batch
+        vectors, batch = self._gates * len(rows) * span.count, self._network.batch
         if not self._kept:
             self._emitter.vector(VectorOp.MULTIPLY, self._totals[0], ZERO, ZERO, inner=vectors)
             return
@@ -123,7 +123,7 @@ class GradientLayer:
         def terms() -> Iterator[Operand]:
             alive = 0
             for tiles, merges in zip(batch.tiles_of, additions(batch.slices), strict=True):
-                term = self._sum(tiles, group, block, rows, brought)
+                term = self._sum(tiles, span, block, rows, brought)
                 if not merges:
                     self._emitter.vector(VectorOp.ADD, self._totals[alive], term, MINUS_ZERO, inner=vectors)
                     term = self._totals[alive]
@@ -136,7 +136,7 @@ class GradientLayer:
 
         tree_total(terms(), batch.slices, add)
 
-    def _sum(self, tiles: range, group: Span, block: int, rows: range, brought: dict[Part, Operand] | None) -> Operand:
+    def _sum(self, tiles: range, span: Span, block: int, rows: range, brought: dict[Pair, Operand] | None) -> Operand:
         kept = self._kept
         queue = Operand(Memory.QUEUE, self._half * (self._turn % 2))
         self._turn += 1
@@ -147,9 +147,9 @@ class GradientLayer:
 
         def of_step(step: int) -> None:
             for tile in tiles:
-                part = step, tile
-                weights = self._bring(group, part) if brought is None else brought[part]
-                self._add(part, weights, group, block, rows, queue, start=part == first, finish=part == last)
+                pair = step, tile
+                weights = self._bring(span, pair) if brought is None else brought[pair]
+                self._add(pair, weights, span, block, rows, queue, start=pair == first, finish=pair == last)
 
         if brought is None:
             for run in self._runs:
@@ -159,26 +159,26 @@ class GradientLayer:
         return queue
 
     def _add(
-        self, part: Part, weights: Operand, group: Span, block: int, rows: range, queue: Operand, *, start: bool,
+        self, pair: Pair, weights: Operand, span: Span, block: int, rows: range, queue: Operand, *, start: bool,
         finish: bool,
     ) -> None:  # fmt: skip
-        layer, size = self._layer, self._network.batch.size_of(part[1])
+        layer, size = self._layer, self._network.batch.size_of(pair[1])
         self._emitter.cast(
-            layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
-            first_block=block, blocks=1, gates=self._gates, batch=size, tiles=group.count, rows=rows, start=start,
+            layer.delta_at(*pair), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
+            first_block=block, blocks=1, gates=self._gates, batch=size, tiles=span.count, rows=rows, start=start,
             finish=finish,
         )  # fmt: skip
-        sums = self._gates * len(rows) * group.count
-        self._emitter.mac(weights, size * group.count, queue, sums, group.count, backward=True)
+        sums = self._gates * len(rows) * span.count
+        self._emitter.mac(weights, size * span.count, queue, sums, span.count, backward=True)
 
-    def _keep(self, group: Span, rows: int, place: Place) -> None:
+    def _keep(self, span: Span, rows: int, location: Location) -> None:
         """Store the gradients of some rows and add their squares to the norms of their columns."""
-        self._emitter.store(self._totals[0].at(0, outer=group.count), place, Traffic.WEIGHTS, rows, group.count)
+        self._emitter.store(self._totals[0].at(0, outer=span.count), location, Traffic.WEIGHTS, rows, span.count)
         if not self._is_total:
             return
-        most = self._most_squares // group.count
+        most = self._most_squares // span.count
         for first in range(0, rows, most):
-            self._add_norms(group.count, first, min(most, rows - first))
+            self._add_norms(span.count, first, min(most, rows - first))
 
     def _add_norms(self, columns: int, first: int, rows: int) -> None:
         emitter, total, squares = self._emitter, self._totals[0].at(first * columns), self._squares
@@ -214,19 +214,19 @@ class BiasGradients:
             self._emitter.store(self._of_slices[0], self._sums, Traffic.WEIGHTS, 1, vectors)
             return
         total = tree_total(self._of_slices, len(self._of_slices), self._total)
-        self._emitter.store(total, Place(self._layer.db, 0), Traffic.WEIGHTS, 1, self._size)
+        self._emitter.store(total, Location(self._layer.db, 0), Traffic.WEIGHTS, 1, self._size)
 
-    def add(self, delta: Operand, batch_tile: int, group: Span, size: int) -> None:
-        """Add δ of a group of units and the sequences of a batch tile, [tile][gate][b]."""
+    def add(self, delta: Operand, batch_tile: int, span: Span, size: int) -> None:
+        """Add δ of a span of units and the sequences of a batch tile, [tile][gate][b]."""
         gates, each = self._layer.tiling.gates, delta.at(0, outer=1, inner=size)
-        bias = self._of_slices[self._layer.batch.slice_of[batch_tile]].at(gates * group.first, outer=0)
-        self._emitter.vector(VectorOp.ADD, bias, bias, each, outer=size, inner=gates * group.count, serial=True)
+        bias = self._of_slices[self._layer.batch.slice_of[batch_tile]].at(gates * span.first, outer=0)
+        self._emitter.vector(VectorOp.ADD, bias, bias, each, outer=size, inner=gates * span.count, serial=True)
 
     def _total(self, left: Operand, right: Operand) -> Operand:
         self._emitter.vector(VectorOp.ADD, left, left, right, inner=self._size)
         return left
 
     @property
-    def _sums(self) -> Place:
+    def _sums(self) -> Location:
         """Where db lies between segments."""
-        return Place(self._layer.bias_sums or self._layer.db, 0)
+        return Location(self._layer.bias_sums or self._layer.db, 0)

@@ -21,15 +21,15 @@ from etalstm_hw.contract import Memory, Traffic, VectorOp, cast_sums
 # shapes take more cycles on the board, and larger programs.
 MOST_STEPS = 3
 
-Part = tuple[int, int]  # step and batch tile
+Pair = tuple[int, int]  # step and batch tile
 
 Emit = Callable[[], None]  # appends some instructions
 
 
-def emit_all(*parts: list[Emit]) -> None:
+def emit_all(*lists: list[Emit]) -> None:
     """Append what some functions emit, in order."""
-    for part in parts:
-        for emit in part:
+    for emits in lists:
+        for emit in emits:
             emit()
 
 
@@ -43,9 +43,9 @@ class Masking:
     mask : Operand              0 for each sequence that has ended
     merged : Operand            a tile of dh
     passed : tuple of Operand
-        Tiles of dh as they reached the step. They are loaded before their sums are there. With several places, such a
-        load waits for no other tile's sums, and the weights behind it in the load queue do not either. δ has no use for
-        these vectors until all of dh is there.
+        Tiles of dh as they reached the step, loaded before their sums are there. There are several, so that such a load
+        waits for no other tile's sums; it would hold up the weights behind it in the load queue. δ has no use for these
+        vectors until all of dh is there.
     """
 
     masks: Sequence
@@ -56,7 +56,7 @@ class Masking:
 
     def bring(self, emitter: Emitter, step: int, batch_tile: int, size: int) -> None:
         """Load the mask of a step and batch tile."""
-        emitter.load(self.mask, self.masks.part(step, batch_tile), Traffic.ACTIVATIONS, 1, size)
+        emitter.load(self.mask, self.masks.at(step, batch_tile), Traffic.ACTIVATIONS, 1, size)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Collecting:
     vectors: tuple[Operand, ...]
     most: int
 
-    def parts(self, tiles: Span, sums: Operand) -> Iterator[tuple[Span, Operand]]:
+    def cut(self, tiles: Span, sums: Operand) -> Iterator[tuple[Span, Operand]]:
         """Cut tiles, and their sums, into as many as are worked on at a time."""
         for span in spans(tiles.count, self.most):
             yield Span(tiles.first + span.first, span.count), sums.at(span.first)
@@ -107,14 +107,14 @@ class Propagation:
         self._emitter, self._layer, self._batch = emitter, layer, network.batch
         self._row_map, self._whole_beats = row_map, whole_beats
         self._masking, self._of_x, self._of_operand = masking, of_x, of_operand
-        groups = [layer.tiling.weight_vectors(group.count) for group in layer.tiling.column_groups]
-        self._columns = Matrix.whole(layer.columns, groups, layer.tiling.rows)
+        spans = [layer.tiling.weight_vectors(span.count) for span in layer.tiling.column_spans]
+        self._columns = Matrix.whole(layer.columns, spans, layer.tiling.rows)
         self._weights = WeightStore(layer.lanes, emitter, [self._columns], layer.first_weight)
         self._half, self._turn = layer.lanes.queue_depth // 2, 0
         wanted, most, batch = self._sequences_per_load(config), self._most_sequences, network.batch
         self.most_tiles = max(1, min(ceil_div(wanted, batch.size), most // batch.size))
         sharing = min(MOST_STEPS, ceil_div(wanted, batch.batch), most // batch.batch)
-        self.steps = max(1, sharing) if layer.tiling.input_groups else 1
+        self.steps = max(1, sharing) if layer.tiling.input_spans else 1
         self._delays = delays and self.steps == 1 and self.most_tiles < batch.count
         self._left: list[Callable[[int], None]] = []
 
@@ -129,33 +129,33 @@ class Propagation:
 
     @property
     def _most_sequences(self) -> int:
-        """Sequences whose sums the queue, and the broadcaster, have room for, in the widest column group."""
-        lanes, widest = self._layer.lanes, max(group.count for group in self._layer.tiling.column_groups)
+        """Sequences whose sums the queue, and the broadcaster, have room for, in the widest column span."""
+        lanes, widest = self._layer.lanes, max(span.count for span in self._layer.tiling.column_spans)
         return min(lanes.queue_depth // widest, cast_sums(lanes.lanes, lanes.broadcast_words))
 
     def units(self, step: int, tiles: range) -> None:
         """Sum the units' columns of some batch tiles for the step or stage before; their δ is the present one."""
-        first = len(self._layer.tiling.input_groups)
-        parts = [(step, tile) for tile in tiles]
-        for number, group in enumerate(self._layer.tiling.column_groups[first:], start=first):
-            self._sum(number, group, parts, self._row_map, self._whole_beats if number == first else 0)
+        first = len(self._layer.tiling.input_spans)
+        pairs = [(step, tile) for tile in tiles]
+        for number, span in enumerate(self._layer.tiling.column_spans[first:], start=first):
+            self._sum(number, span, pairs, self._row_map, self._whole_beats if number == first else 0)
 
     def inputs(self, step: int, tiles: range) -> None:
         """Sum the inputs' columns, which leave the layer, after those of the units; unless steps share loads."""
         if self.steps == 1:
-            for number, group in enumerate(self._layer.tiling.input_groups):
-                self._sum(number, group, [(step, tile) for tile in tiles], self._row_map)
+            for number, span in enumerate(self._layer.tiling.input_spans):
+                self._sum(number, span, [(step, tile) for tile in tiles], self._row_map)
 
     def left(self, step: int) -> list[Emit]:
         """Give what stores the sums of a step that are not stored yet.
 
-        Where changes are collected, a store takes element-wise work, which waits for the sums. With several parts of a
-        step it comes after the next part's δ, which has no use for these sums.
+        Where changes are collected, a store takes element-wise work, which waits for the sums. With several pairs of a
+        step it comes after the next pair's δ, which has no use for these sums.
         """
         left, self._left = self._left, []
         return [partial(store, step) for store in left]
 
-    def shared_inputs(self, steps: Several[int], index: int) -> tuple[list[Emit], list[Emit]]:
+    def shared_inputs(self, steps: Several[int], number: int) -> tuple[list[Emit], list[Emit]]:
         """Give a piece of the inputs' sums of a block, which is `steps` steps that share loads.
 
         A block's work is cut into as many pieces as it has steps. Each step of the next block emits one of them.
@@ -163,16 +163,16 @@ class Propagation:
         Parameters
         ----------
         steps : sequence of int    all steps, in the order in which they are worked on
-        index : int                which of them the units' columns have just been summed of
+        number : int               which of them the units' columns have just been summed of
 
         Returns
         -------
         products, stores : lists of function
             Emit the products, run by run; and the stores that are left after all of them.
         """
-        if self.steps == 1 or index < self.steps:
+        if self.steps == 1 or number < self.steps:
             return [], []
-        block, piece = divmod(index, self.steps)
+        block, piece = divmod(number, self.steps)
         return self._pieces(self._block(steps, block - 1), range(piece, piece + 1))
 
     def rest(self, steps: Several[int]) -> None:
@@ -185,31 +185,31 @@ class Propagation:
         for number, pieces in [*left, (block, range(self.steps))]:
             emit_all(*self._pieces(self._block(steps, number), pieces))
 
-    def _block(self, steps: Several[int], number: int) -> list[Part]:
+    def _block(self, steps: Several[int], number: int) -> list[Pair]:
         shared = steps[number * self.steps : (number + 1) * self.steps]
         return [(step, tile) for step in shared for tile in range(self._batch.count)]
 
-    def _pieces(self, parts: list[Part], pieces: range) -> tuple[list[Emit], list[Emit]]:
-        """Give the products and the last stores of the inputs' column groups that belong to some pieces.
+    def _pieces(self, pairs: list[Pair], pieces: range) -> tuple[list[Emit], list[Emit]]:
+        """Give the products and the last stores of the inputs' column spans that belong to some pieces.
 
-        A group's sums are stored when the queue has no room for those of another group.
+        A span's sums are stored when the queue has no room for those of another span.
         """
-        groups = self._layer.tiling.input_groups
-        first, end = (piece * len(groups) // self.steps for piece in (pieces.start, pieces.stop))
+        spans = self._layer.tiling.input_spans
+        first, end = (piece * len(spans) // self.steps for piece in (pieces.start, pieces.stop))
         emits: list[Emit] = []
         stores: list[Emit] = []
         for number in range(first, end):
-            products, store, room = self._products(number, groups[number], parts)
+            products, store, room = self._products(number, spans[number], pairs)
             if len(stores) == room:
                 emits.append(stores.pop(0))
             emits += products
-            stores.append(partial(store, parts))
+            stores.append(partial(store, pairs))
         return emits, stores
 
-    def _sum(self, number: int, group: Span, parts: list[Part], row_map: RowMap | None, whole_beats: int = 0) -> None:
-        """Sum a column group of parts of a step that share each load of weights, and store the sums, or leave that."""
-        (step, *_), tiles = parts[0], [tile for _, tile in parts]
-        products, store, room = self._products(number, group, parts, row_map, whole_beats)
+    def _sum(self, number: int, span: Span, pairs: list[Pair], row_map: RowMap | None, whole_beats: int = 0) -> None:
+        """Sum a column span of pairs of a step that share each load of weights, and store the sums, or leave that."""
+        (step, *_), tiles = pairs[0], [tile for _, tile in pairs]
+        products, store, room = self._products(number, span, pairs, row_map, whole_beats)
         while len(self._left) >= room:
             self._left.pop(0)(step)
         emit_all(products)
@@ -218,75 +218,75 @@ class Propagation:
             emit_all(self.left(step))
 
     def _products(
-        self, number: int, group: Span, parts: list[Part], row_map: RowMap | None = None, whole_beats: int = 0
-    ) -> tuple[list[Emit], Callable[[list[Part]], None], int]:
-        """Give what emits a column group's products, run by run, and its sums' stores; and how many such sums fit."""
-        sizes = [self._batch.size_of(tile) for _, tile in parts]
+        self, number: int, span: Span, pairs: list[Pair], row_map: RowMap | None = None, whole_beats: int = 0
+    ) -> tuple[list[Emit], Callable[[list[Pair]], None], int]:
+        """Give what emits a column span's products, run by run, and its sums' stores; and how many such sums fit."""
+        sizes = [self._batch.size_of(tile) for _, tile in pairs]
         firsts = [sum(sizes[:n]) for n in range(len(sizes))]
-        sums, tiling = group.count * sum(sizes), self._layer.tiling
+        sums, tiling = span.count * sum(sizes), self._layer.tiling
         room = 2 if sums <= self._half else 1
         queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if room == 2 else 0)
         self._turn += 1
         runs = self._weights.runs(self._columns, tiling.units, tiling.gates, number)
 
         def products(run: Run) -> None:
-            for part, size, first in zip(parts, sizes, firsts, strict=True):
-                begins, finishes = part is parts[0], part is parts[-1]
-                self._cast(part, run, group, size, first, run is runs[0] and begins, run is runs[-1] and finishes)
+            for pair, size, first in zip(pairs, sizes, firsts, strict=True):
+                begins, finishes = pair is pairs[0], pair is pairs[-1]
+                self._cast(pair, run, span, size, first, run is runs[0] and begins, run is runs[-1] and finishes)
                 if begins:
                     beats = whole_beats if run is runs[0] else 0
                     weights = self._weights.bring(self._columns, number, run, needed=row_map, whole_beats=beats)
-                vectors = run.rows * self._columns.groups[number]
-                self._emitter.mac(weights, vectors, queue, sums, group.count, backward=True)
+                vectors = run.rows * self._columns.widths[number]
+                self._emitter.mac(weights, vectors, queue, sums, span.count, backward=True)
 
-        def store(parts: list[Part]) -> None:
-            for number, ((step, tile), size, first) in enumerate(zip(parts, sizes, firsts, strict=True)):
-                self._keep_sums(number, step, tile, group, queue.at(first * group.count), size)
+        def store(pairs: list[Pair]) -> None:
+            for number, ((step, tile), size, first) in enumerate(zip(pairs, sizes, firsts, strict=True)):
+                self._keep_sums(number, step, tile, span, queue.at(first * span.count), size)
 
         return [partial(products, run) for run in runs], store, room
 
-    def _cast(self, part: Part, run: Run, group: Span, size: int, first_sum: int, start: bool, finish: bool) -> None:
+    def _cast(self, pair: Pair, run: Run, span: Span, size: int, first_sum: int, start: bool, finish: bool) -> None:
         layer = self._layer
         self._emitter.cast(
-            layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
-            first_block=run.first_block, blocks=run.blocks, gates=layer.tiling.gates, batch=size, tiles=group.count,
+            layer.delta_at(*pair), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
+            first_block=run.first_block, blocks=run.blocks, gates=layer.tiling.gates, batch=size, tiles=span.count,
             first_sum=first_sum, narrow=layer.tiling.narrow, start=start, finish=finish,
         )  # fmt: skip
 
-    def _keep_sums(self, number: int, step: int, batch_tile: int, group: Span, queue: Operand, size: int) -> None:
-        """Store the sums of a column group's part `number` as the gradients of x and of the other operand."""
+    def _keep_sums(self, number: int, step: int, batch_tile: int, span: Span, queue: Operand, size: int) -> None:
+        """Store the sums of a column span's pair `number` as the gradients of x and of the other operand."""
         layer, inputs = self._layer, self._layer.tiling.inputs.tiles
-        dx_count = max(0, min(group.count, inputs - group.first))
-        sums = queue.at(0, outer=1, inner=group.count)
+        dx_count = max(0, min(span.count, inputs - span.first))
+        sums = queue.at(0, outer=1, inner=span.count)
         if dx_count and layer.dx:
-            self._keep_dx(layer.dx, step, batch_tile, Span(group.first, dx_count), sums, size)
-        if dx_count == group.count:
+            self._keep_dx(layer.dx, step, batch_tile, Span(span.first, dx_count), sums, size)
+        if dx_count == span.count:
             return
-        tiles, sums = Span(group.first + dx_count - inputs, group.count - dx_count), sums.at(dx_count)
+        tiles, sums = Span(span.first + dx_count - inputs, span.count - dx_count), sums.at(dx_count)
         masking = self._masking if layer.is_recurrent else None
         if masking and self._batch.count > 1:  # the mask that the stage has brought is another tile's
             masking.bring(self._emitter, step, batch_tile, size)
         if self._of_operand:
-            for part, of_part in self._of_operand.parts(tiles, sums):
-                self._collect(self._of_operand, step, batch_tile, part, of_part, size)
+            for piece, of_piece in self._of_operand.cut(tiles, sums):
+                self._collect(self._of_operand, step, batch_tile, piece, of_piece, size)
         elif masking:
             for tile in range(tiles.count):
                 passed = masking.passed[(number * tiles.count + tile) % len(masking.passed)]
                 self._merge(masking, batch_tile, tiles.first + tile, sums.at(tile), size, passed)
         else:
-            place = layer.operand_gradient.part(0, batch_tile, tiles.first)
-            self._emitter.store(sums, place, Traffic.ACTIVATIONS, tiles.count, size)
+            location = layer.operand_gradient.at(0, batch_tile, tiles.first)
+            self._emitter.store(sums, location, Traffic.ACTIVATIONS, tiles.count, size)
 
     def _keep_dx(self, dx: Sequence, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int) -> None:
         emitter = self._emitter
         if not self._of_x:
-            place = dx.part(step, batch_tile, tiles.first)
-            emitter.store(sums, place, Traffic.ACTIVATIONS, tiles.count, size)
+            location = dx.at(step, batch_tile, tiles.first)
+            emitter.store(sums, location, Traffic.ACTIVATIONS, tiles.count, size)
             return
-        for part, of_part in self._of_x.parts(tiles, sums):
-            gradient = self._of_x.collector.collect(step, batch_tile, part, size, of_part, self._of_x.vectors)
-            place = dx.part(step, batch_tile, part.first)
-            emitter.store(gradient, place, Traffic.ACTIVATIONS, 1, part.count * size)
+        for piece, of_piece in self._of_x.cut(tiles, sums):
+            gradient = self._of_x.collector.collect(step, batch_tile, piece, size, of_piece, self._of_x.vectors)
+            location = dx.at(step, batch_tile, piece.first)
+            emitter.store(gradient, location, Traffic.ACTIVATIONS, 1, piece.count * size)
 
     def _collect(
         self, collecting: Collecting, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int
@@ -296,17 +296,17 @@ class Propagation:
         gradient = collecting.collector.collect(step, batch_tile, tiles, size, sums, vectors)
         if self._masking:
             passed, mask = vectors[2].at(0, outer=size), self._masking.mask.at(0, outer=0)
-            place = self._masking.dh_sum.part(0, batch_tile, tiles.first)
-            emitter.load(passed, place, Traffic.ACTIVATIONS, 1, count)
+            location = self._masking.dh_sum.at(0, batch_tile, tiles.first)
+            emitter.load(passed, location, Traffic.ACTIVATIONS, 1, count)
             emitter.vector(VectorOp.SELECT_ZERO, gradient, mask, passed, outer=tiles.count, inner=size)
-        place = layer.operand_gradient.part(0, batch_tile, tiles.first)
-        emitter.store(gradient, place, Traffic.ACTIVATIONS, 1, count)
+        location = layer.operand_gradient.at(0, batch_tile, tiles.first)
+        emitter.store(gradient, location, Traffic.ACTIVATIONS, 1, count)
 
     def _merge(self, masking: Masking, batch_tile: int, tile: int, sums: Operand, size: int, passed: Operand) -> None:
         """Store one tile of dh; sequences that have ended pass on the gradient that reached them."""
         emitter, merged, mask = self._emitter, masking.merged, masking.mask
-        emitter.load(passed, masking.dh_sum.part(0, batch_tile, tile), Traffic.ACTIVATIONS, 1, size)
+        emitter.load(passed, masking.dh_sum.at(0, batch_tile, tile), Traffic.ACTIVATIONS, 1, size)
         emitter.vector(VectorOp.ADD, merged, sums, MINUS_ZERO, inner=size)
         emitter.vector(VectorOp.SELECT_ZERO, merged, mask, passed, inner=size)
-        place = self._layer.operand_gradient.part(0, batch_tile, tile)
-        emitter.store(merged, place, Traffic.ACTIVATIONS, 1, size)
+        location = self._layer.operand_gradient.at(0, batch_tile, tile)
+        emitter.store(merged, location, Traffic.ACTIVATIONS, 1, size)

@@ -1,8 +1,8 @@
-"""Delta inputs: sends what has changed of a layer's operands, and collects the gradients of what was not sent.
+"""Delta inputs: sends the changes of a layer's operands, and collects the gradients of elements that were not sent.
 
-See :mod:`etalstm.network.delta_inputs`. The changes that a step broadcasts are made while the step before runs, and
-kept as streams that drop what is below the threshold. A step later the streams come back: they tell what has been sent
-by then.
+See :mod:`etalstm.network.delta_inputs`. The changes of a step are computed while the step before runs. They are stored
+as streams, which drop changes below the threshold. A step later the streams are read again and added to what was sent
+before.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from functools import partial
 
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Parameter, Place, Sequence
+from etalstm.plan.memory.operands import Location, Operand, Parameter, Sequence
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.tiling import Span, spans
 from etalstm.plan.passes.vectors import MINUS_ZERO, ZERO, Steps
@@ -25,17 +25,17 @@ class Tiles:
     """Some tiles of an operand, of a batch tile of so many sequences."""
 
     batch_tile: int
-    tiles: Span
+    span: Span
     size: int
 
     @property
     def vectors(self) -> int:
-        """Vectors of the part."""
-        return self.tiles.count * self.size
+        """Vectors of the tiles."""
+        return self.span.count * self.size
 
     def vector(self, emitter: Emitter) -> Callable[..., None]:
         """Give what runs operations on all of it: tiles in the outer loop, sequences in the inner one."""
-        return partial(emitter.vector, outer=self.tiles.count, inner=self.size)
+        return partial(emitter.vector, outer=self.span.count, inner=self.size)
 
 
 class Sender:
@@ -60,71 +60,71 @@ class Sender:
         """Tell whether a step broadcasts changes: it is there, and does not broadcast everything."""
         return step < self._network.steps and not self._refreshes(step)
 
-    def hold(self, step: int, part: Tiles, value: Operand) -> None:
+    def update_sent(self, step: int, tiles: Tiles, value: Operand) -> None:
         """Have what has been sent up to a step, and store it; `value` is scratch memory for the operand."""
         emitter, operand = self._emitter, self._operand
-        place = self._place(operand.sent, step, part)
+        location = self._location(operand.sent, step, tiles)
         if self._refreshes(step):
-            self._load(self._sent, self._value(step, part), part)
+            self._load(self._sent, self._value(step, tiles), tiles)
         else:
-            self._load(self._sent, self._place(operand.sent, step - 1, part), part)
-            self._load(value, self._value(step, part), part)
-            for number, index in self._streams(step, part):
-                stream = self._change.at(number * part.size)
-                emitter.decompress(stream, index, Traffic.ACTIVATIONS, False, outer=1, inner=part.size)
-            sent, change, value = (vectors.at(0, outer=part.size) for vectors in (self._sent, self._change, value))
-            part.vector(emitter)(VectorOp.SELECT, sent, change, value)
-        emitter.store(self._sent, place, Traffic.ACTIVATIONS, 1, part.vectors)
+            self._load(self._sent, self._location(operand.sent, step - 1, tiles), tiles)
+            self._load(value, self._value(step, tiles), tiles)
+            for number, index in self._streams(step, tiles):
+                stream = self._change.at(number * tiles.size)
+                emitter.decompress(stream, index, Traffic.ACTIVATIONS, False, outer=1, inner=tiles.size)
+            sent, change, value = (vectors.at(0, outer=tiles.size) for vectors in (self._sent, self._change, value))
+            tiles.vector(emitter)(VectorOp.SELECT, sent, change, value)
+        emitter.store(self._sent, location, Traffic.ACTIVATIONS, 1, tiles.vectors)
 
-    def send(self, step: int, part: Tiles, value: Operand, mask: Operand | None) -> None:
-        """Keep the changes that a step broadcasts: of `value` against what is held, which is that of the step before.
+    def send(self, step: int, tiles: Tiles, value: Operand, mask: Operand | None) -> None:
+        """Store what a step sends: how `value` differs from what was sent up to the step before, which is overwritten.
 
-        Sequences of which `mask` is 0 send nothing. What is held is lost.
+        Sequences whose `mask` is 0 send nothing.
         """
-        change, sent, value = (vectors.at(0, outer=part.size) for vectors in (self._change, self._sent, value))
-        part.vector(self._emitter)(VectorOp.SUBTRACT, change, value, sent)
+        change, sent, value = (vectors.at(0, outer=tiles.size) for vectors in (self._change, self._sent, value))
+        tiles.vector(self._emitter)(VectorOp.SUBTRACT, change, value, sent)
         if mask:
-            part.vector(self._emitter)(VectorOp.SELECT_ZERO, change, mask.at(0, outer=0), ZERO)
+            tiles.vector(self._emitter)(VectorOp.SELECT_ZERO, change, mask.at(0, outer=0), ZERO)
         threshold = self._operand.parameters.threshold
-        for number, index in self._streams(step, part):
-            log = self._operand.log(step, part.batch_tile, part.tiles.first + number)
+        for number, index in self._streams(step, tiles):
+            log = self._operand.log(step, tiles.batch_tile, tiles.span.first + number)
             self._emitter.compress(
-                self._change.at(number * part.size), index, log, Traffic.ACTIVATIONS, threshold, False,
-                outer=1, inner=part.size, alone=True,
+                self._change.at(number * tiles.size), index, log, Traffic.ACTIVATIONS, threshold, False,
+                outer=1, inner=tiles.size, alone=True,
             )  # fmt: skip
         if self._has_map:
-            self._keep_map(step, part, change, sent)
+            self._keep_map(step, tiles, change, sent)
 
-    def _keep_map(self, step: int, part: Tiles, change: Operand, products: Operand) -> None:
+    def _keep_map(self, step: int, tiles: Tiles, change: Operand, products: Operand) -> None:
         """Store for each element whether a change is sent for some sequence; `products` is scratch memory for that.
 
         It does not wait for the streams, which tell the same: compressing them takes longer.
         """
-        row_map = self._operand.row_map(step, part.batch_tile, part.tiles.first)
+        row_map = self._operand.row_map(step, tiles.batch_tile, tiles.span.first)
         scale = self._operand.parameters.scale
         if row_map is None or scale is None:
             return
-        part.vector(self._emitter)(VectorOp.MULTIPLY, products, Parameter(scale), change)
-        reduce_needed(self._emitter, products, part.tiles.count, part.size)
-        self._emitter.store(products, row_map.place, Traffic.DELTAS, part.tiles.count, 1)
+        tiles.vector(self._emitter)(VectorOp.MULTIPLY, products, Parameter(scale), change)
+        reduce_needed(self._emitter, products, tiles.span.count, tiles.size)
+        self._emitter.store(products, row_map.location, Traffic.DELTAS, tiles.span.count, 1)
 
-    def load_value(self, step: int, part: Tiles, value: Operand) -> None:
+    def load_value(self, step: int, tiles: Tiles, value: Operand) -> None:
         """Bring the operand of a step."""
-        self._load(value, self._value(step, part), part)
+        self._load(value, self._value(step, tiles), tiles)
 
-    def _streams(self, step: int, part: Tiles) -> Iterator[tuple[int, Place]]:
-        for number in range(part.tiles.count):
-            yield number, self._operand.changes(step, part.batch_tile, part.tiles.first + number)
+    def _streams(self, step: int, tiles: Tiles) -> Iterator[tuple[int, Location]]:
+        for number in range(tiles.span.count):
+            yield number, self._operand.changes(step, tiles.batch_tile, tiles.span.first + number)
 
-    def _load(self, to: Operand, place: Place, part: Tiles) -> None:
-        self._emitter.load(to, place, Traffic.ACTIVATIONS, 1, part.vectors)
+    def _load(self, to: Operand, location: Location, tiles: Tiles) -> None:
+        self._emitter.load(to, location, Traffic.ACTIVATIONS, 1, tiles.vectors)
 
-    def _value(self, step: int, part: Tiles) -> Place:
-        return self._place(self._operand.values, step + self._operand.first, part)
+    def _value(self, step: int, tiles: Tiles) -> Location:
+        return self._location(self._operand.values, step + self._operand.first, tiles)
 
     @staticmethod
-    def _place(sequence: Sequence, step: int, part: Tiles) -> Place:
-        return sequence.part(step, part.batch_tile, part.tiles.first)
+    def _location(sequence: Sequence, step: int, tiles: Tiles) -> Location:
+        return sequence.at(step, tiles.batch_tile, tiles.span.first)
 
 
 class InputSender:
@@ -149,8 +149,8 @@ class InputSender:
         self._emitter, self._network = emitter, network
         self._sender = Sender(emitter, network, layer, operand, vectors, maps)
         self._value, self._mask = value, mask
-        batch, tiles = network.batch, spans(operand.share.tiles, most)
-        self._parts = [Tiles(tile, span, batch.size_of(tile)) for tile in range(batch.count) for span in tiles]
+        batch, operand_spans = network.batch, spans(operand.partition.tiles, most)
+        self._tiles = [Tiles(tile, span, batch.size_of(tile)) for tile in range(batch.count) for span in operand_spans]
 
     def kind(self, step: int) -> tuple[bool, bool]:
         """Tell in what :meth:`during` differs from step to step, but for the last step."""
@@ -163,14 +163,14 @@ class InputSender:
         """
         if step + 1 == self._network.steps:
             return
-        for part in self._parts:
-            self._sender.hold(step + 1, part, self._value)
+        for tiles in self._tiles:
+            self._sender.update_sent(step + 1, tiles, self._value)
             if self._sender.sends_changes(step + 2):
-                self._sender.load_value(step + 2, part, self._value)
+                self._sender.load_value(step + 2, tiles, self._value)
                 if self._network.mask:
-                    place = self._network.mask.part(step + 2, part.batch_tile)
-                    self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, part.size)
-                self._sender.send(step + 2, part, self._value, self._mask if self._network.mask else None)
+                    location = self._network.mask.at(step + 2, tiles.batch_tile)
+                    self._emitter.load(self._mask, location, Traffic.ACTIVATIONS, 1, tiles.size)
+                self._sender.send(step + 2, tiles, self._value, self._mask if self._network.mask else None)
 
 
 COLLECTING = 4  # scratch vectors of each element: collected, sent up to a step and up to the one before, its gradient
@@ -205,18 +205,18 @@ class Collector:
         emitter, operand, count = self._emitter, self._operand, tiles.count * size
         collected, sent, before, gradient = (array.at(0, outer=size) for array in vectors)
         vector = partial(emitter.vector, outer=tiles.count, inner=size)
-        place = operand.collected.part(0, batch_tile, tiles.first)
+        location = operand.collected.at(0, batch_tile, tiles.first)
         is_new = step == self._last or step + 1 in self._skipped or self._refreshes(step + 1)
         if not is_new:
-            emitter.load(collected, place, Traffic.ACTIVATIONS, 1, count)
+            emitter.load(collected, location, Traffic.ACTIVATIONS, 1, count)
         vector(VectorOp.ADD, collected, sums, MINUS_ZERO if is_new else collected)
         if self._refreshes(step):
             return collected
         for to, number in ((sent, step), (before, step - 1)):
-            emitter.load(to, operand.sent.part(number, batch_tile, tiles.first), Traffic.ACTIVATIONS, 1, count)
+            emitter.load(to, operand.sent.at(number, batch_tile, tiles.first), Traffic.ACTIVATIONS, 1, count)
         vector(VectorOp.SUBTRACT, sent, sent, before)
         vector(VectorOp.MULTIPLY, gradient, ZERO, ZERO)
         vector(VectorOp.SELECT, gradient, sent, collected)
         vector(VectorOp.SELECT, collected, sent, MINUS_ZERO)
-        emitter.store(collected, place, Traffic.ACTIVATIONS, 1, count)
+        emitter.store(collected, location, Traffic.ACTIVATIONS, 1, count)
         return gradient

@@ -19,9 +19,9 @@ from functools import partial
 
 from etalstm.plan.memory.arrays import LayerArrays, TokenArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Operand, Place, RowMap
+from etalstm.plan.memory.operands import Location, Operand, RowMap
 from etalstm.plan.memory.sent import SentOperand
-from etalstm.plan.memory.tiling import SPARSE_CHANGES, LayerTiling, Share, Span
+from etalstm.plan.memory.tiling import SPARSE_CHANGES, LayerTiling, Partition, Span
 from etalstm.plan.passes.weights import Matrix, WeightStore
 from etalstm.plan.program.emit import Emitter
 from etalstm.plan.program.fold import loop_through
@@ -31,18 +31,18 @@ from etalstm_hw.contract import Memory, Traffic
 
 @dataclass(frozen=True, kw_only=True)
 class Sums:
-    """The gates' sums of a group of units, for some sequences.
+    """The gates' sums of a span of units, for some sequences.
 
     Members
     -------
-    number : int       of the group
+    number : int       of the span
     size : int         sequences
     gates : int        rows of each unit
     queue : Operand    where the sums start in the queue: they alternate its halves
     """
 
     number: int
-    group: Span
+    span: Span
     size: int
     gates: int
     queue: Operand
@@ -51,7 +51,7 @@ class Sums:
     @property
     def row_tiles(self) -> int:
         """Vectors of rows that are summed for each scalar."""
-        return self.gates * self.group.count
+        return self.gates * self.span.count
 
     @property
     def vectors(self) -> int:
@@ -65,8 +65,8 @@ class Terms:
 
     Members
     -------
-    place : Place              the array, or with `compressed` the index of its first tile's stream
-    share : Share              how its elements are divided
+    source : Location          the array, or with `compressed` the index of its first tile's stream
+    partition : Partition      how its elements are divided
     matrix : Matrix            its weights
     row : int                  row of the matrix's array that belongs to the first element
     narrow : bool              a vector of the weights holds two tiles
@@ -74,8 +74,8 @@ class Terms:
     needed : RowMap or None    the rows of weights that the array needs, if that is known
     """
 
-    place: Place
-    share: Share
+    source: Location
+    partition: Partition
     matrix: Matrix
     row: int
     compressed: bool = False
@@ -87,16 +87,16 @@ class Terms:
 
 def add_terms(emitter: Emitter, weights: WeightStore, sums: Sums, terms: Terms, bias: Operand | None) -> None:
     """Append the products of a broadcast array, added to sums; without `bias` these begin with their first term."""
-    for run in (runs := weights.runs(terms.matrix, terms.share, 1, sums.number)):
+    for run in (runs := weights.runs(terms.matrix, terms.partition, 1, sums.number)):
         bring = partial(weights.bring, terms.matrix, sums.number, run, terms.row, terms.needed)
         # A LOAD_ROWS holds back what follows it until its map is stored. So the CAST comes before it.
         brought = None if terms.needed else bring()
         emitter.cast(
-            terms.place, terms.share, Traffic.ACTIVATIONS, compressed=terms.compressed, first_block=run.first_block,
-            blocks=run.blocks, gates=1, batch=sums.size, tiles=sums.row_tiles, start=terms.start and run is runs[0],
-            finish=terms.finish and run is runs[-1], narrow=terms.narrow,
+            terms.source, terms.partition, Traffic.ACTIVATIONS, compressed=terms.compressed,
+            first_block=run.first_block, blocks=run.blocks, gates=1, batch=sums.size, tiles=sums.row_tiles,
+            start=terms.start and run is runs[0], finish=terms.finish and run is runs[-1], narrow=terms.narrow,
         )  # fmt: skip
-        vectors = run.rows * terms.matrix.groups[sums.number]
+        vectors = run.rows * terms.matrix.widths[sums.number]
         emitter.mac(brought or bring(), vectors, sums.queue, sums.vectors, sums.row_tiles, bias=bias)
 
 
@@ -121,8 +121,8 @@ class TokenSums:
     ):  # fmt: skip
         self._emitter, self._tokens, self._tiling, self._rows = emitter, tokens, tiling, rows
         self._config, self._first, self._bias = config, first_weight, bias
-        groups = (tiling.gates * group.count for group in tiling.unit_groups)
-        self.matrix = Matrix.whole(tokens.sums, groups, tokens.columns.padded)
+        spans = (tiling.gates * span.count for span in tiling.unit_spans)
+        self.matrix = Matrix.whole(tokens.sums, spans, tokens.columns.padded)
 
     def emit(self) -> None:
         """Append the sums of all tokens."""
@@ -130,25 +130,23 @@ class TokenSums:
         loop_through(self._emitter.loop, range(tiles.count), tiles.size_of, lambda tile: self._tile(weights, tile))
 
     def _tile(self, weights: WeightStore, tile: int) -> None:
-        tokens, tiling, groups = self._tokens, self._tiling, self._tiling.unit_groups
-        for number, group in enumerate(groups):
-            half = (tile * len(groups) + number) % 2
+        tokens, tiling, spans = self._tokens, self._tiling, self._tiling.unit_spans
+        for number, span in enumerate(spans):
+            half = (tile * len(spans) + number) % 2
             size, queue = tokens.x.batch.size_of(tile), Operand(Memory.QUEUE, self._config.queue_depth // 2 * half)
-            sums = Sums(
-                number=number, group=group, size=size, gates=tiling.gates, queue=queue, in_second_half=half == 1
-            )
+            sums = Sums(number=number, span=span, size=size, gates=tiling.gates, queue=queue, in_second_half=half == 1)
             terms = Terms(
-                place=tokens.x.part(0, tile), share=tiling.inputs, matrix=self._rows, row=0, narrow=tiling.narrow,
+                source=tokens.x.at(0, tile), partition=tiling.inputs, matrix=self._rows, row=0, narrow=tiling.narrow,
                 start=True, finish=True,
             )  # fmt: skip
             add_terms(self._emitter, weights, sums, terms, self._bias(sums))
-            place = self.matrix.place(number, tokens.x.batch.ranges[tile].start)
-            self._emitter.store(queue, place, Traffic.ACTIVATIONS, 1, sums.vectors)
+            location = self.matrix.location(number, tokens.x.batch.ranges[tile].start)
+            self._emitter.store(queue, location, Traffic.ACTIVATIONS, 1, sums.vectors)
 
     def terms(self, step: int, batch_tile: int) -> Terms:
         """Give what the tokens of a step add to the gates' sums, which they begin."""
-        place = self._tokens.chosen.part(step, batch_tile)
-        return Terms(place=place, share=self._tokens.columns, matrix=self.matrix, row=0, start=True, finish=False)
+        source, columns = self._tokens.chosen.at(step, batch_tile), self._tokens.columns
+        return Terms(source=source, partition=columns, matrix=self.matrix, row=0, start=True, finish=False)
 
 
 class ProductSums:
@@ -169,14 +167,14 @@ class ProductSums:
         self._refreshes: Callable[[int], bool] = layer.delta_inputs.refreshes
         self.tokens: TokenSums | None = None
         self._take_weights(shares)
-        has_maps = skips and any(operand.needed for operand in layer.sent)
+        has_maps = skips and any(operand.needed for operand in layer.operands_sent)
         self.has_maps = has_maps and self._loads_prevail(config, network.batch.size)
 
     def _take_weights(self, shares: bool) -> None:
         """Say which weights the steps take: all rows, or those of the other operand and the sums of the tokens."""
         layer, tiling, emitter = self._layer, self._layer.tiling, self._emitter
-        groups = [tiling.weight_vectors(tiling.gates * group.count) for group in tiling.unit_groups]
-        self._rows = Matrix.whole(layer.rows, groups, tiling.depth)
+        spans = [tiling.weight_vectors(tiling.gates * span.count) for span in tiling.unit_spans]
+        self._rows = Matrix.whole(layer.rows, spans, tiling.depth)
         matrices = [self._rows]
         if shares and layer.tokens:
             of_x, of_operand = range(tiling.inputs.padded), range(tiling.inputs.padded, tiling.depth)
@@ -200,20 +198,20 @@ class ProductSums:
         if self.tokens:
             add_terms(self._emitter, self._weights, sums, self.tokens.terms(step, batch_tile), None)
             return
-        place = layer.x.part(step + layer.x_step, batch_tile)
-        sent = layer.sent[0] if layer.sent else None
-        self._sum(step, batch_tile, sums, place, sent, layer.tiling.inputs, row=0, start=True, finish=False)
+        source = layer.x.at(step + layer.x_step, batch_tile)
+        sent = layer.operands_sent[0] if layer.operands_sent else None
+        self._sum(step, batch_tile, sums, source, sent, layer.tiling.inputs, row=0, start=True, finish=False)
 
     def sum_state(self, step: int, batch_tile: int, sums: Sums) -> None:
         """Add the terms of the other operand, which ends the sums."""
         layer, row, starts = self._layer, self._layer.tiling.inputs.padded, self._layer.x is None
-        place = layer.operand.part(step + layer.operand_step, batch_tile)
-        sent = layer.sent[1] if layer.sent else None
-        self._sum(step, batch_tile, sums, place, sent, layer.tiling.units, row=row, start=starts, finish=True)
+        source = layer.operand.at(step + layer.operand_step, batch_tile)
+        sent = layer.operands_sent[1] if layer.operands_sent else None
+        self._sum(step, batch_tile, sums, source, sent, layer.tiling.units, row=row, start=starts, finish=True)
 
     def _sum(
-        self, step: int, batch_tile: int, sums: Sums, place: Place, sent: SentOperand | None, share: Share, row: int,
-        start: bool, finish: bool,
+        self, step: int, batch_tile: int, sums: Sums, source: Location, sent: SentOperand | None, partition: Partition,
+        row: int, start: bool, finish: bool,
     ) -> None:  # fmt: skip
         """Add the terms of one broadcast array, or of its changes, to sums; `start` begins, `finish` ends them.
 
@@ -221,16 +219,16 @@ class ProductSums:
         """
         changed = None if self._refreshes(step) else sent
         bias = None if changed or self.tokens else self._bias(sums, start)
-        place = changed.changes(step, batch_tile) if changed else place
+        source = changed.changes(step, batch_tile) if changed else source
         needed = changed.row_map(step, batch_tile) if changed and self.has_maps else None
         terms = Terms(
-            place=place, share=share, matrix=self._rows, row=row, compressed=changed is not None,
+            source=source, partition=partition, matrix=self._rows, row=row, compressed=changed is not None,
             narrow=self._layer.tiling.narrow, start=start, finish=finish, needed=needed,
         )  # fmt: skip
         add_terms(self._emitter, self._weights, sums, terms, bias)
 
     def _bias(self, sums: Sums, start: bool) -> Operand:
-        """Have the biases of some sums' rows in the bias memory: all groups' at once, if they fit, else their own.
+        """Have the biases of some sums' rows in the bias memory: all spans' at once, if they fit, else their own.
 
         Their own come when the sums `start`.
         """
@@ -240,10 +238,10 @@ class ProductSums:
             if not self._has_biases:
                 self._bring_biases(first, 0, everything)
             self._has_biases = True
-            return Operand(Memory.BIAS, first + gates * sums.group.first)
+            return Operand(Memory.BIAS, first + gates * sums.span.first)
         first += self._bias_half(sums)
         if start:
-            self._bring_biases(first, gates * sums.group.first, sums.row_tiles)
+            self._bring_biases(first, gates * sums.span.first, sums.row_tiles)
         return Operand(Memory.BIAS, first)
 
     def _bias_half(self, sums: Sums) -> int:
@@ -255,5 +253,5 @@ class ProductSums:
         return half if sums.row_tiles <= half and sums.in_second_half else 0
 
     def _bring_biases(self, to: int, vector: int, vectors: int) -> None:
-        place = Place(self._layer.bias, vector)
-        self._emitter.load(Operand(Memory.BIAS, to), place, Traffic.WEIGHTS, outer=1, inner=vectors)
+        location = Location(self._layer.bias, vector)
+        self._emitter.load(Operand(Memory.BIAS, to), location, Traffic.WEIGHTS, outer=1, inner=vectors)

@@ -8,7 +8,7 @@ Several groups of channels each update their shard of the weights, then all exch
 Where the copies are narrow, each group has the weights of its shard, as it has their gradient and velocity. They are
 updated in place, and the others read them there: no exchange is needed.
 
-Groups wait for each other only before they read what others have updated. Meanwhile they update the next column group.
+Groups wait for each other only before they read what others have updated. Meanwhile they update the next column span.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from functools import partial
 from itertools import pairwise
 
 from etalstm.plan.memory.arrays import LayerArrays
-from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch
+from etalstm.plan.memory.operands import Location, Operand, Parameter, Scratch
 from etalstm.plan.memory.shards import Columns
 from etalstm.plan.memory.tiling import UPDATE_ARRAYS, UPDATE_SETS
 from etalstm.plan.passes.vectors import ZERO
@@ -57,7 +57,7 @@ class Refresh:
 
     Parameters
     ----------
-    columns : Columns       the column group whose columns are written
+    columns : Columns       the column span whose columns are written
     room : int, optional
         Vectors of the scratch memory that a square may take. Without room for more, squares are the smallest ones.
 
@@ -76,8 +76,8 @@ class Refresh:
         """Go through all rows, as many units at a time as there is room for."""
         units, row = self._layer.tiling.units, 0
         for owner in range(units.channels):
-            for first in range(0, units.share, self._most_units):
-                count = min(self._most_units, units.share - first)
+            for first in range(0, units.per_channel, self._most_units):
+                count = min(self._most_units, units.per_channel - first)
                 rows = range(row, row + self._gates * count)
                 yield Square(owner, first, count, rows)
                 row = rows.stop
@@ -102,7 +102,7 @@ class Refresh:
             last = weights.at(count - 1, inner=count)
             pack(VectorOp.PACK, packed.at(of_row - 1, inner=of_row), last, ZERO, inner=rows)
         vector = self._columns.first + square.rows.start * of_row
-        self._emitter.store(packed, Place(self._layer.columns, vector, (vector,)), Traffic.WEIGHTS, 1, rows * of_row)
+        self._emitter.store(packed, Location(self._layer.columns, vector, (vector,)), Traffic.WEIGHTS, 1, rows * of_row)
 
     def _pack_rows(self, weights: Operand, packed: Operand, square: Square) -> None:
         pairs, count = len(square.rows) // 2, self._columns.count
@@ -114,23 +114,24 @@ class Refresh:
         config, columns, tiling = self._config, self._columns, self._layer.tiling
         tile, lane = divmod(square.first, tiling.units.lanes)
         base, of_unit = 0, self._of_unit
-        for group in tiling.unit_groups:
-            if tile < group.first + group.count:
+        for span in tiling.unit_spans:
+            if tile < span.first + span.count:
                 break
-            base += tiling.depth * of_unit * group.count
-        stride = of_unit * group.count  # vectors from one column to the next
+            base += tiling.depth * of_unit * span.count
+        stride = of_unit * span.count  # vectors from one column to the next
+        to_column = stride * config.vector_beats
         for position in range(columns.count):
             column = columns.first_tile + position
             of_units = column >= tiling.inputs.tiles
-            share = tiling.units if of_units else tiling.inputs
+            partition = tiling.units if of_units else tiling.inputs
             before, padded = (tiling.inputs.tiles, tiling.inputs.padded) if of_units else (0, 0)
-            start = (column - before) * share.lanes + padded
-            vector = base + start * stride + of_unit * (tile - group.first)
+            start = (column - before) * partition.lanes + padded
+            vector = base + start * stride + of_unit * (tile - span.first)
             self._emitter.transpose(
                 weights.at(position, outer=columns.count, inner=of_unit * columns.count),
-                Place(self._layer.rows, vector), gates=of_unit, target=square.owner, beat=lane // config.beat_words,
+                Location(self._layer.rows, vector), gates=of_unit, target=square.owner, beat=lane // config.beat_words,
                 rows=square.units, lanes=tiling.lanes_of_column(column), outer_beats=config.vector_beats,
-                lane_beats=stride * config.vector_beats, channel_beats=share.share * stride * config.vector_beats,
+                lane_beats=to_column, channel_beats=partition.per_channel * to_column,
             )  # fmt: skip
 
 
@@ -166,16 +167,15 @@ class Steps:
         self._sets = [tuple(scratch.take(name, most) for name in names) for _ in range(sets)]
 
     def step(
-        self, places: Iterable[Place], count: int, decay: Parameter, updated: Place | None = None, group_stride: int = 0
-    ) -> tuple[Operand, Free]:
-        """Update `count` vectors; the weights stay in the scratch memory. Gives their place, and vectors that are free.
+        self, state: Iterable[Location], count: int, decay: Parameter, updated: Location | None = None,
+        group_stride: int = 0,
+    ) -> tuple[Operand, Free]:  # fmt: skip
+        """Update `count` vectors; the weights stay in the scratch memory. Gives their operand, and free vectors.
 
-        Parameters
-        ----------
-        updated : Place, optional    where the weights go; by default they replace the old ones
-        group_stride : int           see :meth:`etalstm.plan.program.emit.Emitter.load`; of the old weights
+        `state` are weights, gradient and velocity. The new weights go to `updated`; by default they replace the old
+        ones. `group_stride`, of the old weights: see :meth:`etalstm.plan.program.emit.Emitter.load`.
         """
-        emitter, (weights, gradient, velocity) = self._emitter, places
+        emitter, (weights, gradient, velocity) = self._emitter, state
         w, g, v, product = self._sets[self._turn % len(self._sets)]
         self._turn += 1
         emitter.load(w, weights, Traffic.WEIGHTS, 1, count, group_stride=group_stride)
@@ -198,14 +198,14 @@ class Steps:
         total = layer.tiling.gates * layer.tiling.units.tiles
         for first in range(0, total, self.most):
             arrays = layer.bias, layer.bias_gradient, layer.bias_velocity
-            places = [Place(array, first, (first,)) for array in arrays]
-            self.step(places, min(self.most, total - first), ZERO)
+            locations = [Location(array, first, (first,)) for array in arrays]
+            self.step(locations, min(self.most, total - first), ZERO)
 
 
 class UpdateLayer:
     """Emits one layer's update by channels that are one group.
 
-    As many units at a time as the smallest square has: their gates' rows of one column group are loaded with gradient
+    As many units at a time as the smallest square has: their gates' rows of one column span are loaded with gradient
     and velocity, updated, stored, and written into the copies, see :class:`Refresh`. Larger squares would make longer
     bursts. But nothing overlaps with the reads of the first step and with the writes of the last one, so steps are
     short.
@@ -223,8 +223,8 @@ class UpdateLayer:
             for units in refresh.squares():
                 vector = columns.first_in_shard + units.rows.start * columns.count
                 arrays = layer.weights, layer.gradient, layer.velocity
-                places = [Place(array, vector, (vector,)) for array in arrays]
-                weights, free = self._steps.step(places, len(units.rows) * columns.count, WEIGHT_DECAY)
+                locations = [Location(array, vector, (vector,)) for array in arrays]
+                weights, free = self._steps.step(locations, len(units.rows) * columns.count, WEIGHT_DECAY)
                 refresh.write(weights, units, free)
         self._steps.biases(layer)
 
@@ -244,12 +244,12 @@ class SharedUpdate:
         self._layers, self._steps = layers, steps
         pieces = [(layer, columns) for layer in layers for columns in layer.shards.columns]
         self._pieces = [
-            _ColumnGroup(config, emitter, steps, layer, columns, _updated(layer, columns, turn))
+            _ColumnSpan(config, emitter, steps, layer, columns, _updated(layer, columns, turn))
             for turn, (layer, columns) in enumerate(pieces)
         ]
 
     def emit(self) -> None:
-        """Append the instructions: a column group is spread when the next one has been updated."""
+        """Append the instructions: a column span is spread when the next one has been updated."""
         self._pieces[0].update()
         for before, piece in pairwise(self._pieces):
             piece.update()
@@ -259,21 +259,21 @@ class SharedUpdate:
             self._steps.biases(layer)
 
 
-def _updated(layer: LayerArrays, columns: Columns, turn: int) -> Place:
-    """Where groups store their updated weights of a column group: in the exchange, or where narrow in the weights."""
+def _updated(layer: LayerArrays, columns: Columns, turn: int) -> Location:
+    """Where groups store their updated weights of a column span: in the exchange, or where narrow in the weights."""
     if layer.tiling.narrow or not layer.exchange:
-        return Place(layer.weights, columns.first_in_shard, (columns.number,))
-    return Place(layer.exchange.updated(turn), 0)
+        return Location(layer.weights, columns.first_in_shard, (columns.number,))
+    return Location(layer.exchange.updated(turn), 0)
 
 
-class _ColumnGroup:
-    """Emits both halves of the update of a layer's column group.
+class _ColumnSpan:
+    """Emits both halves of the update of a layer's column span.
 
     `updated`: where the groups find its updated weights.
     """
 
     def __init__(
-        self, config: Config, emitter: Emitter, steps: Steps, layer: LayerArrays, columns: Columns, updated: Place
+        self, config: Config, emitter: Emitter, steps: Steps, layer: LayerArrays, columns: Columns, updated: Location
     ):
         self._emitter, self._steps, self._layer = emitter, steps, layer
         self._columns, self._updated, self._narrow = columns, updated, layer.tiling.narrow
@@ -290,22 +290,22 @@ class _ColumnGroup:
         def some(turn: int, count: int) -> None:
             vector = turn * most
             of_shard = columns.first_in_shard + vector
-            state = (Place(array, of_shard, (of_shard,)) for array in (layer.gradient, layer.velocity))
+            state = (Location(array, of_shard, (of_shard,)) for array in (layer.gradient, layer.velocity))
             stride = 0 if self._narrow else layer.shards.stride * columns.count
             self._steps.step([self._weights(vector), *state], count, WEIGHT_DECAY, self._updated.at(vector), stride)
 
         self._emitter.in_turns(layer.shards.rows * columns.count, most, some)
 
-    def _weights(self, vector: int) -> Place:
+    def _weights(self, vector: int) -> Location:
         """Where the weights lie before the update, from a vector of the first group's rows on.
 
         Weights that are updated in place are read before they are stored, because the update depends on them. So their
-        loads have a part of their own, and wait for no earlier store.
+        loads have a section of their own, and wait for no earlier store.
         """
         if self._narrow:
-            place = self._updated.at(vector)
-            return Place(place.array, place.vector, (*place.part, "before"))
-        return Place(self._layer.columns, self._columns.first + vector, (self._columns.number,))
+            location = self._updated.at(vector)
+            return Location(location.array, location.vector, (*location.section, "before"))
+        return Location(self._layer.columns, self._columns.first + vector, (self._columns.number,))
 
     def spread(self) -> None:
         """Take over all updated rows from the groups that have them."""
@@ -314,9 +314,9 @@ class _ColumnGroup:
             buffer, *free = self._sets[number % _SETS]
             self._load(square, buffer)
             if not self._narrow:
-                place = Place(self._layer.columns, columns.first + square.rows.start * columns.count, (columns.number,))
-                count = len(square.rows) * columns.count
-                self._emitter.store(buffer, place, Traffic.WEIGHTS, 1, count, made_of=self._updated.array)
+                first, count = (n * columns.count for n in (square.rows.start, len(square.rows)))
+                location = Location(self._layer.columns, columns.first + first, (columns.number,))
+                self._emitter.store(buffer, location, Traffic.WEIGHTS, 1, count, made_of=self._updated.array)
             self._refresh.write(buffer, square, free)
 
     def _load(self, square: Square, buffer: Operand) -> None:

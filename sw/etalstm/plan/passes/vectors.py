@@ -83,7 +83,7 @@ NO_STEPS: Steps = frozenset()
 
 
 class Streams:
-    """The compressed streams of a layer's cells: one for each step, batch tile, group of units and kind of P.
+    """The compressed streams of a layer's cells: one for each step, batch tile, span of units and kind of P.
 
     `layer`: of a layer whose storage is compressed.
     """
@@ -91,25 +91,25 @@ class Streams:
     def __init__(self, emitter: Emitter, network: NetworkMap, layer: LayerArrays):
         self._emitter, self._network, self._layer = emitter, network, layer
 
-    def keep(self, step: int, batch_tile: int, group: Span, size: int, kinds: list[Operand]) -> None:
-        """Append the streams of a group's cells, one of each kind, to their segment's log."""
-        log = self._network.held_by(self._layer.number, step).local_log()
+    def keep(self, step: int, batch_tile: int, span: Span, size: int, kinds: list[Operand]) -> None:
+        """Append the streams of a span's cells, one of each kind, to their segment's log."""
+        log = self._network.stored.segment_of(self._layer.number, step).local_log()
         for number, stream in enumerate(kinds):
-            place = self._layer.index_of(step, batch_tile, group, number)
+            location = self._layer.index_of(step, batch_tile, span, number)
             self._emitter.compress(
                 stream,
-                place,
+                location,
                 log,
                 Traffic.INTERMEDIATES,
                 contract.PARAMETER_THRESHOLDS + self._layer.first_kind + number,
                 self._layer.storage.bf16,
-                outer=group.count,
+                outer=span.count,
                 inner=size,
             )
 
-    def bring(self, step: int, batch_tile: int, group: Span, size: int, kinds: list[Operand]) -> None:
-        """Decompress the streams of a group's cells into the scratch memory."""
+    def bring(self, step: int, batch_tile: int, span: Span, size: int, kinds: list[Operand]) -> None:
+        """Decompress the streams of a span's cells into the scratch memory."""
         for number, stream in enumerate(kinds):
-            place = self._layer.index_of(step, batch_tile, group, number)
+            location = self._layer.index_of(step, batch_tile, span, number)
             bf16 = self._layer.storage.bf16
-            self._emitter.decompress(stream, place, Traffic.INTERMEDIATES, bf16, outer=group.count, inner=size)
+            self._emitter.decompress(stream, location, Traffic.INTERMEDIATES, bf16, outer=span.count, inner=size)

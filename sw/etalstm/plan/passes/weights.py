@@ -9,8 +9,8 @@ import numpy as np
 
 from etalstm.errors import PlanError
 from etalstm.plan.memory.memory_map import Array
-from etalstm.plan.memory.operands import Operand, Parameter, Place, RowMap, Scratch
-from etalstm.plan.memory.tiling import NEEDED_ARRAYS, Share, Span, ceil_div
+from etalstm.plan.memory.operands import Location, Operand, Parameter, RowMap, Scratch
+from etalstm.plan.memory.tiling import NEEDED_ARRAYS, Partition, Span, ceil_div
 from etalstm.plan.passes.vectors import ONE, ZERO
 from etalstm.plan.program.emit import MOST_COUNTED, Emitter
 from etalstm_hw.config import Config
@@ -34,15 +34,15 @@ class Run:
 
 
 @cache
-def runs(share: Share, elements_per_unit: int, most_rows: int) -> list[Run]:
-    """Cut all blocks of a share into runs of at most `most_rows` rows of weights.
+def runs(partition: Partition, elements_per_unit: int, most_rows: int) -> list[Run]:
+    """Cut all blocks of a partition into runs of at most `most_rows` rows of weights.
 
     Raises ``PlanError`` if one block alone has more.
     """
     result, first_block, first_row, row = [], 0, 0, 0
-    total = share.channels * share.tiles
+    total = partition.channels * partition.tiles
     for block in range(total):
-        rows = share.lanes_of(block % share.tiles) * elements_per_unit
+        rows = partition.lanes_of(block % partition.tiles) * elements_per_unit
         if rows > most_rows:
             raise PlanError(f"a block's {rows} rows of weights do not fit half of the weight memory ({most_rows} rows)")
         if row + rows - first_row > most_rows:
@@ -55,42 +55,42 @@ def runs(share: Share, elements_per_unit: int, most_rows: int) -> list[Run]:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Rows of weights that a pass reads: some of an array that has groups one after the other, rows of vectors in each.
+    """Rows of weights that a pass reads: some of an array that has spans one after the other, rows of vectors in each.
 
     Members
     -------
-    groups : tuple of int    vectors of a row of each group
-    height : int             rows of every group in the array
+    widths : tuple of int    vectors of a row of each span
+    height : int             rows of every span in the array
     rows : range             those that are read
     """
 
     array: Array
-    groups: tuple[int, ...]
+    widths: tuple[int, ...]
     height: int
     rows: range
 
     @classmethod
-    def whole(cls, array: Array, groups: Iterable[int], height: int) -> "Matrix":
+    def whole(cls, array: Array, widths: Iterable[int], height: int) -> "Matrix":
         """Take all rows."""
-        return cls(array, tuple(groups), height, range(height))
+        return cls(array, tuple(widths), height, range(height))
 
     @property
     def row_vectors(self) -> int:
-        """Vectors of a row, all groups together."""
-        return sum(self.groups)
+        """Vectors of a row, all spans together."""
+        return sum(self.widths)
 
     @property
     def vectors(self) -> int:
         """Vectors that are read."""
         return self.row_vectors * len(self.rows)
 
-    def place(self, group: int, row: int) -> Place:
-        """Where a row of a group lies in the array."""
-        return Place(self.array, self.height * sum(self.groups[:group]) + row * self.groups[group])
+    def location(self, number: int, row: int) -> Location:
+        """Where a row of a span lies in the array."""
+        return Location(self.array, self.height * sum(self.widths[:number]) + row * self.widths[number])
 
-    def vector(self, group: int, row: int) -> int:
-        """Count the vectors that come before a row of a group, of those that are read."""
-        return len(self.rows) * sum(self.groups[:group]) + (row - self.rows.start) * self.groups[group]
+    def vector(self, number: int, row: int) -> int:
+        """Count the vectors of the read rows that come before a row of a span."""
+        return len(self.rows) * sum(self.widths[:number]) + (row - self.rows.start) * self.widths[number]
 
 
 def staying(config: Config, sizes: Sequence[int], row_vectors: int) -> list[bool]:
@@ -102,7 +102,7 @@ def staying(config: Config, sizes: Sequence[int], row_vectors: int) -> list[bool
     Parameters
     ----------
     sizes : sequence of int    vectors of each matrix
-    row_vectors : int          vectors of a row of a group at most
+    row_vectors : int          vectors of a row of a span at most
     """
     if sum(sizes) <= config.weight_depth:
         return [True] * len(sizes)
@@ -124,7 +124,7 @@ class WeightStore:
 
     def __init__(self, config: Config, emitter: Emitter, matrices: Sequence[Matrix], first: int = 0):
         self._emitter, self._vector_beats = emitter, config.vector_beats
-        stays = staying(config, [matrix.vectors for matrix in matrices], max(max(m.groups) for m in matrices))
+        stays = staying(config, [matrix.vectors for matrix in matrices], max(max(m.widths) for m in matrices))
         resident = [matrix for matrix, stay in zip(matrices, stays, strict=True) if stay]
         *firsts, self._alternate = accumulate((matrix.vectors for matrix in resident), initial=first)
         self._firsts = dict(zip(resident, firsts, strict=True))
@@ -132,20 +132,20 @@ class WeightStore:
         self._loaded: set[tuple[Matrix, int, int]] = set()
         self._turn = 0
 
-    def runs(self, matrix: Matrix, share: Share, elements_per_unit: int, group: int) -> list[Run]:
+    def runs(self, matrix: Matrix, partition: Partition, elements_per_unit: int, number: int) -> list[Run]:
         """Runs of a broadcast array whose weights are brought together."""
-        most = len(matrix.rows) if matrix in self._firsts else self._half // matrix.groups[group]
-        return runs(share, elements_per_unit, min(most, MOST_COUNTED))
+        most = len(matrix.rows) if matrix in self._firsts else self._half // matrix.widths[number]
+        return runs(partition, elements_per_unit, min(most, MOST_COUNTED))
 
     def bring(
-        self, matrix: Matrix, group: int, run: Run, row_offset: int = 0, needed: RowMap | None = None,
+        self, matrix: Matrix, number: int, run: Run, row_offset: int = 0, needed: RowMap | None = None,
         whole_beats: int = 0,
     ) -> Operand:  # fmt: skip
         """Have the weights of a run in the weight memory.
 
         Parameters
         ----------
-        row_offset : int             rows of the group that come before the broadcast array's first
+        row_offset : int             rows of the span that come before the broadcast array's first
         needed : RowMap, optional
             If weights are brought again for each use, the rows that this one needs, of the broadcast array.
         whole_beats : int
@@ -153,38 +153,38 @@ class WeightStore:
         """
         row = row_offset + run.first_row
         if matrix in self._firsts:
-            to = Operand(Memory.WEIGHTS, self._firsts[matrix] + matrix.vector(group, row))
-            if (matrix, group, row) in self._loaded:
+            to = Operand(Memory.WEIGHTS, self._firsts[matrix] + matrix.vector(number, row))
+            if (matrix, number, row) in self._loaded:
                 return to
-            self._loaded.add((matrix, group, row))
+            self._loaded.add((matrix, number, row))
         else:
             to = Operand(Memory.WEIGHTS, self._alternate + self._half * (self._turn % 2))
             self._turn += 1
-        self._load(to, matrix.place(group, row), run, matrix.groups[group], needed, whole_beats)
+        self._load(to, matrix.location(number, row), run, matrix.widths[number], needed, whole_beats)
         return to
 
-    def _load(self, to: Operand, place: Place, run: Run, of_row: int, needed: RowMap | None, whole_beats: int) -> None:
-        """Load a run's first blocks whole, all if nothing is known of what is needed, and of the others what is."""
+    def _load(self, to: Operand, rows: Location, run: Run, of_row: int, needed: RowMap | None, at_least: int) -> None:
+        """Load whole blocks of a run, for `at_least` so many beats, then the needed rows; all if none are known."""
         whole, blocks = run.rows, run.blocks
         if needed is not None:
             whole = blocks = 0
-            while whole * of_row * self._vector_beats < whole_beats and blocks < run.blocks:
-                whole += needed.gates * needed.share.lanes_of((run.first_block + blocks) % needed.share.tiles)
+            while whole * of_row * self._vector_beats < at_least and blocks < run.blocks:
+                whole += needed.gates * needed.partition.lanes_of((run.first_block + blocks) % needed.partition.tiles)
                 blocks += 1
 
         if whole:
-            self._emitter.load(to.at(0, outer=of_row), place, Traffic.WEIGHTS, whole, of_row)
+            self._emitter.load(to.at(0, outer=of_row), rows, Traffic.WEIGHTS, whole, of_row)
         if needed and blocks < run.blocks:
-            lane, rest = to.at(whole * of_row, outer=of_row), place.at(whole * of_row)
-            first_block, rows = run.first_block + blocks, run.rows - whole
-            self._emitter.load_rows(lane, rest, Traffic.WEIGHTS, rows, of_row, first_block=first_block, needed=needed)
+            lane, rest = to.at(whole * of_row, outer=of_row), rows.at(whole * of_row)
+            first_block, left = run.first_block + blocks, run.rows - whole
+            self._emitter.load_rows(lane, rest, Traffic.WEIGHTS, left, of_row, first_block=first_block, needed=needed)
 
 
 _LEAST = np.finfo(np.float32).smallest_normal  # what is less becomes 0
 
 
 def needed_scale(threshold: float) -> np.float32:
-    """Give the smallest factor with which no product of an element that is kept becomes 0.
+    """Give the smallest factor by which no kept element, multiplied, becomes 0.
 
     The machine has no operation that compares. But it has no subnormals either: with `_LEAST` / `threshold`, rounded
     up, the product of an element below the threshold is 0. There are two exceptions. An element that is less than a
@@ -214,33 +214,33 @@ def reduce_needed(emitter: Emitter, values: Operand, tiles: int, size: int) -> N
 
 
 class NeededRows:
-    """Emits the making of a stage's row map, whose layer has one.
+    """Emits the computation of a stage's row map.
 
     `most`: tiles of units that are worked on at a time.
     """
 
     def __init__(self, emitter: Emitter, scratch: Scratch, row_map: RowMap, most: int):
-        self._emitter, self._place = emitter, row_map.place
+        self._emitter, self._location = emitter, row_map.location
         self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
 
-    def keep(self, delta: Operand, kept: Operand, group: Span, size: int, *, anew: bool) -> None:
-        """Store 1 for each row of a group of units of which δ is kept for some sequence, [tile][gate].
+    def keep(self, delta: Operand, kept: Operand, span: Span, size: int, *, anew: bool) -> None:
+        """Store 1 for each row of a span of units whose δ is kept in at least one sequence, [tile][gate].
 
         Parameters
         ----------
-        delta : Operand    δ of the group, [tile][gate][b]
+        delta : Operand    δ of the span, [tile][gate][b]
         kept : Operand     vectors that are overwritten by as many elements, which are 0 where δ is dropped
-        group : Span       tiles of units
+        span : Span        tiles of units
         size : int         sequences
-        anew : bool        forget what the map says; else its rows are still needed
+        anew : bool        begin with an empty map; else rows are added to it
         """
-        emitter, rows = self._emitter, NEEDED_ARRAYS * group.count
+        emitter, rows = self._emitter, NEEDED_ARRAYS * span.count
         emitter.vector(VectorOp.MULTIPLY, kept, Parameter(PARAMETER_NEEDED_SCALE), delta, inner=rows * size)
-        place = self._place.at(NEEDED_ARRAYS * group.first)
+        location = self._location.at(NEEDED_ARRAYS * span.first)
         if anew:
             emitter.vector(VectorOp.MULTIPLY, self._rows, ZERO, ZERO, inner=rows)
         else:
-            emitter.load(self._rows, place, Traffic.DELTAS, 1, rows)
+            emitter.load(self._rows, location, Traffic.DELTAS, 1, rows)
         needed, every = self._rows.at(0, outer=0), kept.at(0, outer=1, inner=size)
         emitter.vector(VectorOp.SELECT, needed, every, ONE, outer=size, inner=rows, serial=True)
-        emitter.store(self._rows, place, Traffic.DELTAS, 1, rows)
+        emitter.store(self._rows, location, Traffic.DELTAS, 1, rows)

@@ -6,8 +6,8 @@ from typing import Any
 
 from etalstm.errors import PlanError
 from etalstm.plan.memory.memory_map import Array
-from etalstm.plan.memory.operands import Log, Operand, Parameter, Part, Place, RowMap
-from etalstm.plan.memory.tiling import Share
+from etalstm.plan.memory.operands import Location, Log, Operand, Parameter, RowMap, Section
+from etalstm.plan.memory.tiling import Partition
 from etalstm.plan.program.program import Program
 from etalstm.plan.program.tracker import VectorSet
 from etalstm_hw.config import Config
@@ -17,7 +17,7 @@ MOST_COUNTED = (1 << COUNT_BITS) - 1  # runs of a transfer's outer loop, and vec
 
 
 class Emitter:
-    """Appends instructions to a program and tracks which parts of the lane memories they touch.
+    """Appends instructions to a program and tracks which vectors of the lane memories they touch.
 
     `loop` and `join_parts` are the program's.
     """
@@ -41,7 +41,7 @@ class Emitter:
             emit(turns, rest)
 
     def load(
-        self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int, *, group: int | None = None,
+        self, to: Operand, source: Location, kind: Traffic, outer: int, inner: int, *, group: int | None = None,
         group_stride: int = 0,
     ) -> None:  # fmt: skip
         """Copy outer·inner contiguous vectors of an array into a lane memory; with `group`, of that group's array.
@@ -51,40 +51,40 @@ class Emitter:
         fields: dict[str, Any] = {} if group is None else {"group": group + 1, "everyone": 1}
         if group_stride:
             fields["group_stride"] = group_stride * self._config.vector_beats
-        for part in _parts(to, source, outer, inner):
-            self._transfer(Opcode.LOAD, part[0], part[1], kind, *part[2:], **fields)
+        for piece in _pieces(to, source, outer, inner):
+            self._transfer(Opcode.LOAD, piece[0], piece[1], kind, *piece[2:], **fields)
 
     def load_rows(
-        self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int, *, first_block: int, needed: RowMap
+        self, to: Operand, source: Location, kind: Traffic, outer: int, inner: int, *, first_block: int, needed: RowMap
     ) -> None:
         """Copy those of `outer` rows, the first of which are of block `first_block`, that are needed."""
-        channel, tile = divmod(first_block, needed.share.tiles)
+        channel, tile = divmod(first_block, needed.partition.tiles)
         self._transfer(
             Opcode.LOAD_ROWS, to, source, kind, outer, inner,
-            also_reads=needed.place.resource, map=self._beat(needed.place),
-            channel=channel, tile=tile, tiles_per_channel=needed.share.tiles,
-            lanes=needed.share.lanes_of(0), last_lanes=needed.share.lanes_of(needed.share.tiles - 1),
+            also_reads=needed.location.resource, map=self._beat(needed.location),
+            channel=channel, tile=tile, tiles_per_channel=needed.partition.tiles,
+            lanes=needed.partition.lanes_of(0), last_lanes=needed.partition.lanes_of(needed.partition.tiles - 1),
             single=needed.gates == 1,
         )  # fmt: skip
 
     def store(
-        self, source: Operand, to: Place, kind: Traffic, outer: int, inner: int, *, made_of: Array | None = None
+        self, source: Operand, to: Location, kind: Traffic, outer: int, inner: int, *, made_of: Array | None = None
     ) -> None:
         """Copy vectors of the scratch memory or the queue to outer·inner contiguous vectors of an array.
 
-        An array that groups exchange is overwritten only after every channel has stored what it computed from the old
-        content. `made_of` is the array that the stored values were computed from.
+        An array that groups exchange is overwritten only after every channel has stored the values computed from the
+        old content. `made_of` is the array that the stored values were computed from.
         """
         also_reads, fields = (_used(to.array), {"everyone": 1}) if to.array.exchanged else (None, {})
         also_writes = _used(made_of) if made_of and made_of.exchanged else None
-        for part in _parts(source, to, outer, inner):
+        for piece in _pieces(source, to, outer, inner):
             self._transfer(
-                Opcode.STORE, part[0], part[1], kind, *part[2:], also_reads=also_reads, also_writes=also_writes,
+                Opcode.STORE, piece[0], piece[1], kind, *piece[2:], also_reads=also_reads, also_writes=also_writes,
                 **fields,
             )  # fmt: skip
 
     def compress(
-        self, source: Operand, index: Place, log: Log, kind: Traffic, threshold: int, bf16: bool, outer: int,
+        self, source: Operand, index: Location, log: Log, kind: Traffic, threshold: int, bf16: bool, outer: int,
         inner: int, *, alone: bool = False,
     ) -> None:  # fmt: skip
         """Append vectors of the scratch memory to a log as one compressed stream; its index goes to `index`.
@@ -99,10 +99,10 @@ class Emitter:
         self._transfer(
             Opcode.STORE, source, index, kind, outer, inner,
             compressed=1, bf16=bf16, threshold=threshold, first=first, log=log.number,
-            start=self._beat(Place(log.array, 0)), end=self._beat(Place(log.array, log.array.vectors)),
+            start=self._beat(Location(log.array, 0)), end=self._beat(Location(log.array, log.array.vectors)),
         )  # fmt: skip
 
-    def decompress(self, to: Operand, index: Place, kind: Traffic, bf16: bool, *, outer: int, inner: int) -> None:
+    def decompress(self, to: Operand, index: Location, kind: Traffic, bf16: bool, *, outer: int, inner: int) -> None:
         """Read the stream whose index is at `index` into the scratch memory."""
         self._transfer(Opcode.LOAD, to, index, kind, outer, inner, compressed=1, bf16=bf16)
 
@@ -128,23 +128,23 @@ class Emitter:
         )  # fmt: skip
 
     def cast(
-        self, place: Place, share: Share, kind: Traffic, *, compressed: bool = False, first_block: int, blocks: int,
-        gates: int, batch: int, tiles: int, start: bool, finish: bool, first_sum: int = 0, rows: range | None = None,
-        narrow: bool = False,
+        self, source: Location, partition: Partition, kind: Traffic, *, compressed: bool = False, first_block: int,
+        blocks: int, gates: int, batch: int, tiles: int, start: bool, finish: bool, first_sum: int = 0,
+        rows: range | None = None, narrow: bool = False,
     ) -> None:  # fmt: skip
         """Broadcast blocks of an array: by rows, or with `rows` (a range of lanes of one block) by batch.
 
-        With `compressed` the blocks are streams, and `place` has the index of the first tile's. CASTs from one `start`
+        With `compressed` the blocks are streams, and `source` has the index of the first tile's. CASTs from one `start`
         to its `finish` may each have sums of their own, `first_sum` is the number of a CAST's first one. With `narrow`
         a vector of the weights holds two tiles.
         """
-        channel, tile = divmod(first_block, share.tiles)
-        lanes: dict[str, Any] = {"lanes": share.lanes_of(0), "last_lanes": share.lanes_of(share.tiles - 1)}
+        channel, tile = divmod(first_block, partition.tiles)
+        lanes: dict[str, Any] = {"lanes": partition.lanes_of(0), "last_lanes": partition.lanes_of(partition.tiles - 1)}
         if rows is not None:
             lanes = {"lane": rows.start, "lanes": len(rows), "last_lanes": len(rows), "batch_outer": 1}
         self._program.emit(
-            Opcode.CAST, reads=[place.resource], address=self._beat(place), kind=kind, compressed=compressed,
-            channel=channel, tile=tile, tiles_per_channel=share.tiles, blocks=blocks, gates=gates, batch=batch,
+            Opcode.CAST, reads=[source.resource], address=self._beat(source), kind=kind, compressed=compressed,
+            channel=channel, tile=tile, tiles_per_channel=partition.tiles, blocks=blocks, gates=gates, batch=batch,
             tiles=tiles, first_sum=first_sum, start=start, finish=finish, narrow=narrow, **lanes,
         )  # fmt: skip
 
@@ -166,7 +166,7 @@ class Emitter:
         )  # fmt: skip
 
     def transpose(
-        self, source: Operand, to: Place, *, gates: int, target: int, beat: int, rows: int, lanes: int,
+        self, source: Operand, to: Location, *, gates: int, target: int, beat: int, rows: int, lanes: int,
         outer_beats: int, lane_beats: int, channel_beats: int,
     ) -> None:  # fmt: skip
         """Write the gates' squares of one column tile into the row copy that channel `target` owns."""
@@ -178,16 +178,16 @@ class Emitter:
         )  # fmt: skip
 
     def _transfer(
-        self, opcode: Opcode, lane: Operand, place: Place, kind: Traffic, outer: int, inner: int,
-        also_reads: Part | None = None, also_writes: Part | None = None, **fields: int,
+        self, opcode: Opcode, lane: Operand, location: Location, kind: Traffic, outer: int, inner: int,
+        also_reads: Section | None = None, also_writes: Section | None = None, **fields: int,
     ) -> None:  # fmt: skip
-        lane_resource, place_resource = self._touched(lane, outer, inner), place.resource
+        lane_resource, array_resource = self._touched(lane, outer, inner), location.resource
         loads = opcode != Opcode.STORE
         self._program.emit(
             opcode,
-            reads=[place_resource if loads else lane_resource] + ([also_reads] if also_reads else []),
-            writes=[lane_resource if loads else place_resource] + ([also_writes] if also_writes else []),
-            address=self._beat(place),
+            reads=[array_resource if loads else lane_resource] + ([also_reads] if also_reads else []),
+            writes=[lane_resource if loads else array_resource] + ([also_writes] if also_writes else []),
+            address=self._beat(location),
             kind=kind,
             memory=lane.memory,
             lane_address=lane.address,
@@ -198,8 +198,8 @@ class Emitter:
             **fields,
         )
 
-    def _beat(self, place: Place) -> int:
-        return (place.array.first + place.vector) * self._config.vector_beats
+    def _beat(self, location: Location) -> int:
+        return (location.array.first + location.vector) * self._config.vector_beats
 
     def _touched(self, operand: Operand, outer: int, inner: int) -> VectorSet:
         key = operand, outer, inner
@@ -211,9 +211,9 @@ class Emitter:
         return self._known[key]
 
 
-def _used(array: Array) -> Part:
-    """Name what every STORE writes that stores what was made of an array."""
-    return Part(f"{array.name} used")
+def _used(array: Array) -> Section:
+    """Give a token that says: the array has been read. STOREs of values computed from the array write the token."""
+    return Section(f"{array.name} used")
 
 
 @cache
@@ -226,14 +226,14 @@ def _mask(operand: Operand, outer: int, inner: int) -> int:
     return mask << operand.address
 
 
-def _parts(lane: Operand, place: Place, outer: int, inner: int) -> Iterator[tuple[Operand, Place, int, int]]:
-    """Cut a transfer into parts whose counts fit an instruction."""
+def _pieces(lane: Operand, location: Location, outer: int, inner: int) -> Iterator[tuple[Operand, Location, int, int]]:
+    """Cut a transfer into pieces whose counts fit an instruction."""
     if inner > MOST_COUNTED and outer > 1:
         for n in range(outer):
-            yield from _parts(lane.at(n * lane.outer), place.at(n * inner), 1, inner)
+            yield from _pieces(lane.at(n * lane.outer), location.at(n * inner), 1, inner)
         return
     step, most = (lane.outer, outer) if outer > 1 else (lane.inner, inner)
     for first in range(0, most, MOST_COUNTED):
         count = min(MOST_COUNTED, most - first)
         counts = (count, inner) if outer > 1 else (1, count)
-        yield lane.at(first * step), place.at(first * (inner if outer > 1 else 1)), *counts
+        yield lane.at(first * step), location.at(first * (inner if outer > 1 else 1)), *counts

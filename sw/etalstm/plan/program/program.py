@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable
 
-from etalstm.plan.memory.operands import Log, Part, Place
+from etalstm.plan.memory.operands import Location, Log, Section
 from etalstm.plan.program.fold import (
     FEWEST_TURNS,
     MOST_WRITTEN,
@@ -42,7 +42,7 @@ class Program:
     -------
     words : list of int, one 256-bit instruction each
     volume : Volume       bytes that the instructions move
-    ends : dict from a log to the place where the index of the last stream in it goes
+    ends : dict from a log to the location of its last stream's index
     vectors : function    from a lane memory, and an integer with a bit for each of some of its vectors, to a resource
     """
 
@@ -51,7 +51,7 @@ class Program:
         self._tracker = Tracker()
         self._open: list[Turn] = []  # turns that are being written, the innermost loop's last
         self.words: list[int] = []
-        self.ends: dict[Log, Place] = {}
+        self.ends: dict[Log, Location] = {}
         self.vectors = self._tracker.vectors
 
     def emit(
@@ -171,4 +171,4 @@ class Program:
 
 
 def _resources(names: Iterable[Hashable]) -> list[Resource]:
-    return [name if type(name) is VectorSet or type(name) is Part else Part(name) for name in names]
+    return [name if type(name) is VectorSet or type(name) is Section else Section(name) for name in names]

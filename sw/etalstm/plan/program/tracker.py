@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from typing import final
 
-from etalstm.plan.memory.operands import Part
+from etalstm.plan.memory.operands import Section
 from etalstm_hw.contract import ENGINE_OF, Engine, Memory, Opcode
 
 # Counts by engine: of instructions that were dispatched, or that must be completed.
@@ -73,24 +73,24 @@ class VectorSet(_Uses):
                 one.contained.append(another)
 
 
-Resource = VectorSet | Part
+Resource = VectorSet | Section
 Waiter = tuple[Engine, bool]  # an engine, and whether its wait_store is about every channel's STOREs
 
 
 class _Array:
-    """The parts of an array; and by engine, the last writer and the last reader of any part.
+    """The sections of an array; and by engine, the last writer and the last reader of any section.
 
     `floor_writes` and `floor_reads` are the same of all that happened before the last :meth:`collapse`. They hold for
-    every part, so a part that nobody has named since is still safe.
+    every section, so a section that nobody has named since is still safe.
     """
 
     def __init__(self) -> None:
-        self.parts: dict[tuple, _Uses] = defaultdict(_Uses)
+        self.sections: dict[tuple, _Uses] = defaultdict(_Uses)
         self.writes, self.reads = none(), none()
         self.floor_writes, self.floor_reads = none(), none()
 
     def collapse(self) -> None:
-        self.parts.clear()
+        self.sections.clear()
         self.floor_writes, self.floor_reads = self.writes.copy(), self.reads.copy()
 
     def shift(self, after: Counts, by: Counts) -> None:
@@ -149,7 +149,7 @@ class Tracker:
                 resource.reads[reader] = read
             else:
                 array = self._arrays[resource.array]
-                array.reads[reader] = array.parts[resource.part].reads[reader] = read
+                array.reads[reader] = array.sections[resource.section].reads[reader] = read
         for resource in writes:
             if type(resource) is VectorSet:
                 for inner in resource.contained:
@@ -158,7 +158,7 @@ class Tracker:
             else:
                 array = self._arrays[resource.array]
                 array.writes[engine] = dispatched[engine]
-                array.parts[resource.part].write(engine, dispatched[engine])
+                array.sections[resource.section].write(engine, dispatched[engine])
         return waits
 
     def _needs(self, engine: Engine, reads: Iterable[Resource], writes: Iterable[Resource], everyone: bool) -> Counts:
@@ -170,7 +170,7 @@ class Tracker:
                     other.need_all(needs)
             else:
                 array = self._arrays[resource.array]
-                array.parts[resource.part].need_all(needs)
+                array.sections[resource.section].need_all(needs)
                 _raise(needs, array.floor_writes)
                 _raise(needs, array.floor_reads)
         needs[engine] = 0
@@ -180,7 +180,7 @@ class Tracker:
                     other.need_written(needs)
             else:
                 array = self._arrays[resource.array]
-                array.parts[resource.part].need_written(needs)
+                array.sections[resource.section].need_written(needs)
                 _raise(needs, array.floor_writes)
         if engine != Engine.VECTOR and not (everyone and engine == Engine.STORE):
             needs[engine] = 0
@@ -201,9 +201,9 @@ class Tracker:
         return tuple(waits)
 
     def collapse(self) -> None:
-        """Forget which parts of arrays were touched: what comes waits for the last that touched any of them.
+        """Forget which sections of arrays were touched: what comes waits for the last that touched any of them.
 
-        At a loop's start: turns that are never emitted may touch parts that those which are emitted do not.
+        At a loop's start: turns that are never emitted may touch sections that those which are emitted do not.
         """
         for array in self._arrays.values():
             array.collapse()

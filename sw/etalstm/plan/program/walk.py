@@ -17,7 +17,7 @@ class Step(NamedTuple):
 
     Members
     -------
-    number : int            its place in the program
+    number : int            its position in the program
     fields : dict           as they are written, waits too; for all executions the same object
     address : int           the effective address, if it has one
     waits : tuple of int    how many instructions LOAD, MAC, VECTOR and STORE must have completed; 0: any

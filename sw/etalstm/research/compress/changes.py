@@ -46,24 +46,18 @@ class Attempt:
 
 
 def next_attempt(
-    counts: Sequence[int],
-    ratio: float,
-    failed: Sequence[int] | None,
-    guides: Sequence[Profile | None],
+    counts: Sequence[int], ratio: float, failed: Sequence[int] | None, guides: Sequence[Profile | None]
 ) -> Attempt | None:
     """Say what to try next; None if there is nothing left to try.
 
     Parameters
     ----------
-    counts : sequence of int
-        Elements of each dimension now.
-    ratio : float
-        Share to remove; at least one element goes.
+    counts : sequence of int                elements of each dimension now
+    ratio : float                           share to remove; at least one element goes
     failed : sequence of int or None
         Counts of the last attempt, if accuracy was lost with them. The ratio is halved until the counts are others; if
         some dimensions have guides, until theirs are.
-    guides : sequence of Profile or None
-        For each dimension: stop at the profile's points only.
+    guides : sequence of Profile or None    for each dimension: stop at the profile's points only
     """
     compared = [number for number, guide in enumerate(guides) if guide is not None] or range(len(counts))
     while True:

@@ -21,39 +21,25 @@ from etalstm.nn.training import load_module, state_of
 from etalstm.research.compress.network import Network, Sizes, States
 from etalstm.research.compress.task import TASKS
 from etalstm.research.module_run import ModuleCheckpoint, ModuleDescription, ModulePosition
-from etalstm.train.sealed import Part, Sealed
+from etalstm.train.sealed import Record, Sealed
 
 STATE = "state."  # beginning of the names of the sequences' states
 PARTS = ("h", "c")
 
 
 class CompressPosition(ModulePosition):
-    """Where a run is.
+    """Where a run is; `epoch` counts those of all rounds."""
 
-    Members
-    -------
-    iteration, epoch, batch            as of a :class:`ModulePosition`; `epoch` counts those of all rounds
-    phase : int                        number of the step; 0 is the dense start
-    round : int                        of the step
-    begun : bool                       the round's change was made
-    taken : int                        iterations since then
-    epoch_of_round : int               the next one's number, from 0
-    ratio : float or None              of pruning
-    failed : list of int or None       counts of the last attempt, if accuracy was lost
-    dense_score : float or None        of the dense start, on validation
-    dense_parameters : int             LSTM parameters of the dense start
-    ended : dict                       why steps ended, by name
-    """
-
-    phase: NonNegativeInt = 0
-    round: NonNegativeInt = 0
-    begun: bool = False
-    taken: NonNegativeInt = 0
-    epoch_of_round: NonNegativeInt = 0
-    ratio: float | None = None
-    failed: list[int] | None = None
-    dense_score: float | None = None
-    dense_parameters: NonNegativeInt = 0
+    phase: NonNegativeInt = 0  # number of the step; 0 is the dense start
+    round: NonNegativeInt = 0  # of the step
+    begun: bool = False  # the round's change was made
+    taken: NonNegativeInt = 0  # iterations since then
+    epoch_of_round: NonNegativeInt = 0  # the next one's number, from 0
+    ratio: float | None = None  # of pruning
+    failed: list[int] | None = None  # counts of the last attempt, if accuracy was lost
+    dense_score: float | None = None  # of the dense start, on validation
+    dense_parameters: NonNegativeInt = 0  # LSTM parameters of the dense start
+    # Why steps ended, by name.
     ended: dict[str, str] = {}  # noqa: RUF012  a field's default, which pydantic copies
 
     @property
@@ -95,7 +81,7 @@ class CompressCheckpoint(ModuleCheckpoint[CompressDescription]):
         return list(zip(h, c, strict=True))
 
 
-class NetworkDescription(Part):
+class NetworkDescription(Record):
     """What makes the network, without its weights."""
 
     task: str

@@ -36,8 +36,7 @@ class Mask(nn.Module):
     -------
     elements : Tensor, bool, (R, C) or (R,)
     rows, columns : Tensors, bool, (R,), (C,)
-    probing : bool
-        Masked weights get their gradients all the same: see :func:`probing`.
+    probing : bool    masked weights get their gradients all the same: see :func:`probing`
     """
 
     elements: Tensor

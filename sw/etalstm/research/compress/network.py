@@ -29,22 +29,13 @@ States = list[State | None]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a network.
+    """Sizes of a network."""
 
-    Members
-    -------
-    outputs : int              C: words, or characters and the blank
-    inputs : int               I: sizes of an embedding, or features of a step
-    units : tuple of int       H_l of each layer, in each direction
-    directions : int           D, 1 or 2
-    cell : str                 ``lstm`` or ``hlstm``, which has one direction
-    """
-
-    outputs: int
-    inputs: int
-    units: tuple[int, ...]
-    directions: int = 1
-    cell: str = LSTM_CELL.name
+    outputs: int  # C: words, or characters and the blank
+    inputs: int  # I: sizes of an embedding, or features of a step
+    units: tuple[int, ...]  # H_l of each layer, in each direction
+    directions: int = 1  # D, 1 or 2
+    cell: str = LSTM_CELL.name  # ``lstm`` or ``hlstm``, which has one direction
 
     def __post_init__(self):
         check_size("outputs", self.outputs)
@@ -123,15 +114,8 @@ class MaskedNetwork(Network):
     The inputs can be removed, too, if an embedding makes them. Derive from this and from the network. Parameters are
     those of the network.
 
-    Members
-    -------
-    PLAIN : type
-        The same network without masks.
-    full_sizes : Sizes
-        Those with which it was made.
-    dimensions : tuple of Dimension
-        The inputs of the first layer if there is an embedding, then the units of each layer. None of them with two
-        directions.
+    `PLAIN`: the same network without masks. `full_sizes`: those with which it was made. `dimensions`: the inputs of the
+    first layer if there is an embedding, then the units of each layer. None of them with two directions.
     """
 
     PLAIN: ClassVar[type[Network]]

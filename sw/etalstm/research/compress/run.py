@@ -27,13 +27,9 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
     settings are the same run's. The folder is open. ``checkpoint.safetensors`` is the last state, ``best.safetensors``
     the last network that was accepted, ``network.safetensors`` the same without masks, ``dense.safetensors`` the dense
     start. With `resume` the run goes on from the last checkpoint; the bits are those of a run that was never
-    interrupted. If the run had ended, its last step goes on as far as the settings allow now.
-
-    Raises
-    ------
-    RunError, CheckpointError
-        If the folder's files are not those of such a run, or another run's dense start is to be taken which is not that
-        of these settings and data.
+    interrupted. If the run had ended, its last step goes on as far as the settings allow now. Raises :class:`RunError`
+    or :class:`CheckpointError` if the folder's files are not those of such a run, or another run's dense start is to be
+    taken which is not that of these settings and data.
     """
 
     def __init__(
@@ -77,7 +73,8 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
 
     def _reopen(self) -> None:
         """Go back to the end of the last step."""
-        ended = {name: reason for name, reason in self.position.ended.items() if name != self._last_phase}
+        last = (DENSE, *self._settings.phases)[-1]
+        ended = {name: reason for name, reason in self.position.ended.items() if name != last}
         self._at(phase=self.position.phase - 1, ended=ended)
 
     def _write_first(self) -> None:
@@ -119,10 +116,6 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
     @property
     def _ended(self) -> bool:
         return self.position.phase > len(self._settings.phases)
-
-    @property
-    def _last_phase(self) -> str:
-        return (DENSE, *self._settings.phases)[-1]
 
     @property
     def _phase(self) -> str:

@@ -25,20 +25,12 @@ def total(tensors: Iterable[Tensor]) -> Tensor:
 
 @dataclass(frozen=True)
 class Side:
-    """The rows, or the columns, of one weight that belong to a dimension.
+    """The rows, or the columns, of one weight that belong to a dimension."""
 
-    Members
-    -------
-    module : Module       with masks
-    weight : str          name of the weight in the module
-    axis : str            ``rows`` or ``columns``
-    gates : int           rows of each element: 4 in an LSTM, gate by gate, else 1
-    """
-
-    module: nn.Module
-    weight: str
-    axis: str
-    gates: int = 1
+    module: nn.Module  # with masks
+    weight: str  # name of the weight in the module
+    axis: str  # ``rows`` or ``columns``
+    gates: int = 1  # rows of each element: 4 in an LSTM, gate by gate, else 1
 
     @property
     def mask(self) -> Mask:
@@ -73,18 +65,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Dimension:
-    """Elements that are there or not: the units of a layer, or the inputs of a network.
-
-    Members
-    -------
-    name : str
-    makers : tuple of Side       the weights that compute the elements; masked, they make an element +0
-    readers : tuple of Side      the weights that elements are multiplied with
-    """
+    """Elements that are there or not: the units of a layer, or the inputs of a network."""
 
     name: str
-    makers: tuple[Side, ...]
-    readers: tuple[Side, ...]
+    makers: tuple[Side, ...]  # the weights that compute the elements; masked, they make an element +0
+    readers: tuple[Side, ...]  # the weights that elements are multiplied with
 
     @property
     def kept(self) -> Tensor:
@@ -186,23 +171,17 @@ def compact(lstm: nn.LSTM | HLSTM, inputs: Tensor | None = None, units: Sequence
     A unit with such weights computes +0 at every step if its first state is 0. The machine and golden skip a factor of
     zero and add products in the order of the columns. So the units that are left have the same bits, on golden and on
     the machine. An input without weights is a sum's term ±0, which can change nothing but the sign of a sum that is
-    zero.
+    zero. Raises ``ValueError`` if the LSTM has two directions or a projection, nothing would be left, a unit or an
+    input that is not kept has a weight, or layers would have different numbers of units.
 
     Parameters
     ----------
     lstm : LSTM or HLSTM
         :class:`etalstm.nn.LSTM`, :class:`etalstm.nn.HLSTM` or ``torch.nn.LSTM``, with masks or without.
-    inputs : Tensor, bool, (I,), optional
-        The inputs to keep. Default: those that have a weight.
+    inputs : Tensor, bool, (I,), optional    The inputs to keep. Default: those that have a weight.
     units : sequence of Tensor, bool, (H,), optional
         The units of each layer to keep. Default: those that have a weight or a bias. All layers of a module have the
         same number of units. So where layers would differ, some empty units stay.
-
-    Raises
-    ------
-    ValueError
-        If the LSTM has two directions or a projection, nothing would be left, a unit or an input that is not kept has a
-        weight, or layers would have different numbers of units.
     """
     check_lstm(lstm)
     layers = [{name: getattr(lstm, name).detach() for name in names} for names in layer_names(lstm)]

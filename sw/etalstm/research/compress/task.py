@@ -109,22 +109,13 @@ def _packed(batch: SpeechBatch) -> PackedSequence:
 
 
 class Task(ABC):
-    """A task; :class:`DataError` if the data are missing or damaged.
+    """A task; :class:`DataError` if the data are missing or damaged."""
 
-    Members
-    -------
-    SCORE : str           name of the score in the log; less is better
-    NETWORK : type
-    sizes : Sizes         of the dense start
-    steps : int           of the iteration whose cycles count
-    fingerprint : int     of the data
-    """
-
-    SCORE: ClassVar[str]
+    SCORE: ClassVar[str]  # name of the score in the log; less is better
     NETWORK: ClassVar[type[MaskedNetwork]]
-    sizes: Sizes
-    steps: int
-    fingerprint: int
+    sizes: Sizes  # of the dense start
+    steps: int  # of the iteration whose cycles count
+    fingerprint: int  # of the data
 
     def __init__(self, settings: CompressSettings):
         self._settings = settings

@@ -78,30 +78,21 @@ IMPLIED_OPERATIONS = 2 * THEIR_PES * ASSUMED_CLOCK / THEIR_DYNAMIC_SPEED
 
 @dataclass(frozen=True)
 class Row:
-    """An iteration of a benchmark in one case.
-
-    Members
-    -------
-    boards : int                              0 on the GPU
-    baseline : str                            which kind of GPU software it is a case of; empty on a board
-    moved, footprint : dict from kind         bytes, of all boards together
-    events : dict                             what the energy is counted from
-    fits : bool                               the memory is large enough
-    groups : int                              of channels, on a board
-    speed, energy : dict from baseline        the baseline's over this row's
-    """
+    """An iteration of a benchmark in one case."""
 
     benchmark: str
     case: str
-    boards: int
-    baseline: str
+    boards: int  # 0 on the GPU
+    baseline: str  # which kind of GPU software it is a case of; empty on a board
     milliseconds: Value
     joules: Value
+    # moved, footprint: bytes, of all boards together
     moved: dict[str, Value]
     footprint: dict[str, Value]
-    events: dict[str, float]
-    fits: bool = True
-    groups: int = 0
+    events: dict[str, float]  # what the energy is counted from
+    fits: bool = True  # the memory is large enough
+    groups: int = 0  # of channels, on a board
+    # speed, energy: the baseline's over this row's
     speed: dict[str, Value] = field(default_factory=dict)
     energy: dict[str, Value] = field(default_factory=dict)
 

@@ -23,25 +23,17 @@ from etalstm.research.paper.requests import BOARDS
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, by what is claimed, with the average and the best that the source paper gives.
-
-    Members
-    -------
-    quantity : str        ``speed``, ``energy``, ``movement`` or ``footprint``
-    kind : str            of bytes, where one kind is meant
-    why : str             what decides whether it is reached
-    change : str          what would bring ours nearer to theirs
-    """
+    """A claim, by what is claimed, with the average and the best that the source paper gives."""
 
     name: str
     unit: str
     average: float
     best: float | None
-    quantity: str
+    quantity: str  # ``speed``, ``energy``, ``movement`` or ``footprint``
     case: str
-    kind: str = ""
-    why: str = ""
-    change: str = ""
+    kind: str = ""  # of bytes, where one kind is meant
+    why: str = ""  # what decides whether it is reached
+    change: str = ""  # what would bring ours nearer to theirs
 
 
 CLAIMS = (
@@ -121,8 +113,7 @@ def _means(case: str) -> str:
     return f" ({CASES[case].partition(', ')[2]})" if ", " in CASES[case] else ""
 
 
-Place = tuple[str, int, str]
-"""Case, number of boards, kind of GPU software: with a benchmark they name a row."""
+Place = tuple[str, int, str]  # case, number of boards, kind of GPU software: with a benchmark they name a row
 
 BYTES_BESIDE: tuple[tuple[str, Place, Place], ...] = (
     ("one board over Dyn-Arch on one board (MS1 and MS2)", (ETA_PAPER, 1, ""), (DYNAMIC, 1, "")),

@@ -9,8 +9,7 @@ from etalstm.network.storage import DENSE_TENSORS, KINDS
 from etalstm_hw.contract import STREAM_BLOCK
 
 PATH = Path(__file__).with_name("densities.json")
-SHARES = ("delta", "local", "inputs", "cells_skipped")
-"""What a chosen run says of what is not zero."""
+SHARES = ("delta", "local", "inputs", "cells_skipped")  # what a chosen run says of what is not zero
 
 INSTEAD = {"eta": "ms1", "ms2": "ms1", "ms1": "dense"}
 """Whose shares are taken for a use that no run of a study serves at the dense network's score."""
@@ -18,20 +17,12 @@ INSTEAD = {"eta": "ms1", "ms2": "ms1", "ms1": "dense"}
 
 @dataclass(frozen=True)
 class Shares:
-    """What is left of a network's work and memory.
+    """What is left of a network's work and memory."""
 
-    Members
-    -------
-    delta : float       nonzero share of δ of all cells
-    local : float       nonzero share of the local gradients, in cells that are not skipped
-    inputs : float      share of x and h that is sent
-    backward : float    share of the cells that are not skipped
-    """
-
-    delta: float
-    local: float
-    inputs: float
-    backward: float
+    delta: float  # nonzero share of δ of all cells
+    local: float  # nonzero share of the local gradients, in cells that are not skipped
+    inputs: float  # share of x and h that is sent
+    backward: float  # share of the cells that are not skipped
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,7 @@ COEFFICIENTS = (
 )  # fmt: skip
 _BY_NAME = {one.name: one for one in COEFFICIENTS}
 
-Events = Mapping[str, float]
-"""How often what happens, by a coefficient's name; of a power: seconds."""
+Events = Mapping[str, float]  # how often what happens, by a coefficient's name; of a power: seconds
 
 
 def machine_events(operations: Mapping[str, int], moved_bytes: float, seconds: float, boards: int = 1) -> Events:

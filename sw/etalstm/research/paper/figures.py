@@ -81,11 +81,8 @@ def _bars(axes, number, values, label):
     width = 0.8 / len(ON_BOARDS)
     places = [place - 0.4 + (number + 0.5) * width for place in range(len(values))]
     heights = [value.value for value in values]
-    spread = None
-    if values[0].low is not None:
-        spread = [[v.value - v.low for v in values], [v.high - v.value for v in values]]
     axes.bar(
-        places, heights, width, yerr=spread, label=label, color=COLOURS[number], hatch=HATCHES[number],
+        places, heights, width, yerr=_spread(values), label=label, color=COLOURS[number], hatch=HATCHES[number],
         edgecolor="white", error_kw={"elinewidth": 0.8},
     )  # fmt: skip
 
@@ -136,13 +133,17 @@ def draw_rates(points: Sequence[Point]) -> str:
     return _svg(figure)
 
 
+def _spread(values) -> list[list[float]] | None:
+    """Give how far the band goes down and up from each value; None where values have none."""
+    if values[0].low is None:
+        return None
+    return [[v.value - v.low for v in values], [v.high - v.value for v in values]]
+
+
 def _curve(axes, number, chosen, name):
     values = [getattr(point, name) for point in chosen]
-    spread = None
-    if values[0].low is not None:
-        spread = [[v.value - v.low for v in values], [v.high - v.value for v in values]]
     axes.errorbar(
-        [point.size for point in chosen], [value.value for value in values], spread, marker="os^"[number],
+        [point.size for point in chosen], [value.value for value in values], _spread(values), marker="os^"[number],
         color=COLOURS[number], label=CASES[chosen[0].row.case], capsize=3, elinewidth=0.8,
     )  # fmt: skip
 

@@ -22,21 +22,14 @@ _UPDATE = 5  # words of a weight's update: gradient, weight and velocity come, w
 
 @dataclass(frozen=True)
 class Work:
-    """An iteration of training, and what software leaves out of it.
-
-    Members
-    -------
-    kept : float        bytes of intermediates over those of five dense float32 tensors, in cells with a backward pass
-    backward : float    share of the cells that have a backward pass; others keep nothing
-    recurrent : bool    only products with h, and no update: what DeepBench measures
-    """
+    """An iteration of training, and what software leaves out of it."""
 
     network: NetworkShape
     batch: int
     steps: int
-    kept: float = 1.0
-    backward: float = 1.0
-    recurrent: bool = False
+    kept: float = 1.0  # bytes of intermediates over those of five dense float32 tensors, in cells with a backward pass
+    backward: float = 1.0  # share of the cells that have a backward pass; others keep nothing
+    recurrent: bool = False  # only products with h, and no update: what DeepBench measures
 
 
 @dataclass(frozen=True)

@@ -1,32 +1,11 @@
 """What the page of the comparison says."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from etalstm.network.benchmarks import V100_OPERATIONS, Benchmark
-from etalstm.research.paper.cases import (
-    ASSUMED_CLOCK,
-    BASELINE,
-    BASELINES,
-    CASES,
-    COMBINE,
-    CUDNN,
-    DYNAMIC,
-    ETA,
-    ETA_PAPER,
-    GIGA,
-    IMPLIED_OPERATIONS,
-    ON_BOARDS,
-    ON_GPU,
-    PROVENANCE,
-    TERA,
-    THEIR_DYNAMIC_SPEED,
-    THEIR_PES,
-    Row,
-    Value,
-    find_row,
-    together,
-    work_of,
-)  # fmt: skip
+from etalstm.research.paper import cases
+from etalstm.research.paper.cases import CASES, GIGA, TERA, Row, Value, find_row, together, work_of
 from etalstm.research.paper.claims import BASELINE_NAMES, CLAIMS, Finding, boards_text, findings, mean
 from etalstm.research.paper.densities import densities_of
 from etalstm.research.paper.document import Block, Figure, Heading, Paragraph, Table
@@ -38,7 +17,8 @@ from etalstm.research.paper.sections import characteristics, densities, limits
 from etalstm.research.paper.study import Study
 
 SHOWN = (  # cases whose bytes are shown: the first on the GPU, the others on one board
-    (BASELINE, 0, CUDNN), (COMBINE, 0, CUDNN), (DYNAMIC, 1, ""), (ETA_PAPER, 1, ""), (ETA, 1, ""),
+    (cases.BASELINE, 0, cases.CUDNN), (cases.COMBINE, 0, cases.CUDNN), (cases.DYNAMIC, 1, ""),
+    (cases.ETA_PAPER, 1, ""), (cases.ETA, 1, ""),
 )  # fmt: skip
 Pick = Callable[[Row], Value | None]
 
@@ -57,7 +37,7 @@ def page(study: Study, command: str) -> Iterator[Block]:
 
 
 def _opening(study: Study, command: str) -> Iterator[Block]:
-    letters = ", ".join(f"{letter}: {text}" for letter, text in PROVENANCE.items())
+    letters = ", ".join(f"{letter}: {text}" for letter, text in cases.PROVENANCE.items())
     yield Heading("η-LSTM's comparison, made anew", 1)
     yield Paragraph(
         f"Made with {command}. The eight cases of the source paper on {len(study.names)} networks: "
@@ -76,7 +56,7 @@ def _opening(study: Study, command: str) -> Iterator[Block]:
         f"{BOARDS[-1] * study.board_operations / TERA:.2f}. The V100 has {V100_OPERATIONS / TERA:.1f}. The rest is "
         "what skipping makes of it, and how well either machine is used."
     )
-    for kind in BASELINES:
+    for kind in cases.BASELINES:
         for boards in BOARDS:
             yield Paragraph(_verdict(study, kind, boards))
     yield Paragraph(_over_machines(study))
@@ -99,30 +79,30 @@ def _opening(study: Study, command: str) -> Iterator[Block]:
 
 def _over_machines(study: Study) -> str:
     texts = []
-    for case in (DYNAMIC, STATIC, INFERENCE):
-        places = (case, 1, ""), (ETA, 1, "")
+    for case in (cases.DYNAMIC, STATIC, INFERENCE):
+        places = (case, 1, ""), (cases.ETA, 1, "")
         pairs = [[find_row(study.rows, name, *place).milliseconds.value for place in places] for name in study.names]
         ratios = [theirs / ours for theirs, ours in pairs]
         texts.append(f"{CASES[case]} {sum(ratios) / len(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
     return (
-        f"How many times as long as {CASES[ETA]}, other machines take on one board, mean over the networks (lowest to "
-        f"highest): {', '.join(texts)}."
+        f"How many times as long as {CASES[cases.ETA]}, other machines take on one board, mean over the networks "
+        f"(lowest to highest): {', '.join(texts)}."
     )
 
 
 def _factors(study: Study, benchmark: Benchmark) -> list[str]:
     """Give the factors of one board's speed over tuned cuDNN, and that speed."""
-    places = (DYNAMIC, 1, ""), (ETA, 1, ""), (BASELINE, 0, CUDNN)
+    places = (cases.DYNAMIC, 1, ""), (cases.ETA, 1, ""), (cases.BASELINE, 0, cases.CUDNN)
     rows = [find_row(study.rows, benchmark.name, *place) for place in places]
     dynamic, eta, base = (row.milliseconds.value / 1e3 for row in rows)
-    work = operations(work_of(benchmark, BASELINE))
+    work = operations(work_of(benchmark, cases.BASELINE))
     ours, theirs = work / dynamic / study.board_operations, work / base / V100_OPERATIONS
     factors = study.board_operations / V100_OPERATIONS, ours, theirs, dynamic / eta, base / eta
     return [benchmark.name, *(f"{factor:.3f}" for factor in factors), f"{rows[0].groups}, {rows[1].groups}"]
 
 
 def _verdict(study: Study, kind: str, boards: int) -> str:
-    rows = _rows(study, ETA, boards)
+    rows = [row for row in study.rows if row.case == cases.ETA and row.boards == boards]
     speed, energy = [row.speed[kind] for row in rows], [row.energy[kind] for row in rows]
     faster = [row.benchmark for row in rows if row.speed[kind].value > 1]
     saves = [row.benchmark for row in rows if row.energy[kind].band[0] > 1]
@@ -178,40 +158,36 @@ def _gpu(study: Study) -> Iterator[Block]:
     yield Figure(draw_fit(fitted, study.published), "The GPU's roofline beside the published times.")
     yield Paragraph(
         "The implied framework is what the source paper's ratios say of its own baseline: Dyn-Arch, with "
-        f"{THEIR_PES:,} PEs, is {THEIR_DYNAMIC_SPEED} times as fast as the GPU. At {ASSUMED_CLOCK / 1e6:.0f} MHz, "
-        f"a clock that we assume, and with every PE at work, the GPU does {IMPLIED_OPERATIONS / TERA:.2f} TFLOP/s, "
-        f"{100 * IMPLIED_OPERATIONS / V100_OPERATIONS:.1f} % of its peak. This is implied. Nobody has measured it. "
-        "So the ratio of Dyn-Arch to the implied framework only repeats the paper's claim. Our own result is how much "
-        "faster η-LSTM is than Dyn-Arch. "
+        f"{cases.THEIR_PES:,} PEs, is {cases.THEIR_DYNAMIC_SPEED} times as fast as the GPU. At "
+        f"{cases.ASSUMED_CLOCK / 1e6:.0f} MHz, a clock that we assume, and with every PE at work, the GPU does "
+        f"{cases.IMPLIED_OPERATIONS / TERA:.2f} TFLOP/s, "
+        f"{100 * cases.IMPLIED_OPERATIONS / V100_OPERATIONS:.1f} % of its peak. This is implied. Nobody has measured "
+        "it. So the ratio of Dyn-Arch to the implied framework only repeats the paper's claim. Our own result is how "
+        "much faster η-LSTM is than Dyn-Arch. "
         "MS1 and MS2 change its time by the share by which they change the roofline's."
     )
 
 
-def _speed_over(kind: str) -> Pick:
-    """Pick the speed over a kind of GPU software."""
-    return lambda row: row.speed.get(kind)
-
-
-def _energy_over(kind: str) -> Pick:
-    """Pick the energy of a kind of GPU software over ours."""
-    return lambda row: row.energy.get(kind)
+def _of(quantity: str, kind: str, row: Row) -> Value | None:
+    """Pick the speed, or the energy, beside a kind of GPU software."""
+    return getattr(row, quantity).get(kind)
 
 
 def _speed(study: Study) -> Iterator[Block]:
     yield Heading("Milliseconds of an iteration")
     yield _table(study, lambda row: row.milliseconds, "{:.1f}")
-    for kind in BASELINES:
+    for kind in cases.BASELINES:
         yield Heading(f"Speed over {BASELINE_NAMES[kind]}", 3)
-        yield _table(study, _speed_over(kind), "{:.2f}")
+        yield _table(study, partial(_of, "speed", kind), "{:.2f}")
     yield Figure(draw_ratios(study.rows, "speed"), "Speed over the GPU, by network and case.")
 
 
 def _energy(study: Study) -> Iterator[Block]:
     yield Heading("Joules of an iteration")
     yield _table(study, lambda row: row.joules, "{:.1f}")
-    for kind in BASELINES:
+    for kind in cases.BASELINES:
         yield Heading(f"Energy of {BASELINE_NAMES[kind]} over ours", 3)
-        yield _table(study, _energy_over(kind), "{:.2f}")
+        yield _table(study, partial(_of, "energy", kind), "{:.2f}")
     yield Figure(draw_ratios(study.rows, "energy"), "Energy of the GPU over ours; lines are the bands.")
     yield Paragraph(
         "Joules are counts of the cycle model times these coefficients. Bands are the 5th to the 95th of a "
@@ -259,8 +235,8 @@ def _table(study: Study, pick: Pick, form: str) -> Table:
     stars = [name if densities_of(name).own else f"{name} *" for name in study.names]
     lines = []
     for case, boards, kind in [
-        *((c, 0, k) for k in BASELINES for c in ON_GPU),
-        *((c, n, "") for n in BOARDS for c in ON_BOARDS),
+        *((c, 0, k) for k in cases.BASELINES for c in cases.ON_GPU),
+        *((c, n, "") for n in BOARDS for c in cases.ON_BOARDS),
     ]:
         picked = [pick(find_row(study.rows, name, case, boards, kind)) for name in study.names]
         found = [value for value in picked if value is not None]
@@ -281,7 +257,3 @@ def _band(value: Value, form: str) -> str:
 
 def _short(value: Value) -> str:
     return f"{value.value:.3g}{_band(value, '{:.3g}')}"
-
-
-def _rows(study: Study, case: str, boards: int) -> Sequence[Row]:
-    return [row for row in study.rows if row.case == case and row.boards == boards]

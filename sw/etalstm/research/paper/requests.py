@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from etalstm.errors import RunError
 from etalstm.host.computer import worker_processes
@@ -20,6 +20,7 @@ from etalstm.network.benchmarks import STORAGE, Benchmark
 from etalstm.network.execution import BF16, FLOAT32, Execution
 from etalstm.network.storage import Storage
 from etalstm.research.paper.densities import densities_of
+from etalstm.train.sealed import Record
 
 DYNAMIC, STATIC, INFERENCE, ETA, ETA_PAPER = "dynamic", "static", "inference", "eta", "eta_paper"
 SHORT = (5, 8)  # steps: both leave a remainder of 2, as three steps share loads of weights
@@ -106,10 +107,8 @@ _ROOT = Path(__file__).parents[2]
 _DIGESTED = ("model", "plan", "network")  # what answers depend on
 
 
-class _Written(BaseModel):
+class _Written(Record):
     """The file."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
 
     digest: str
     runs: dict[str, dict]

@@ -9,26 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from etalstm.network.benchmarks import BENCHMARKS, V100_OPERATIONS, Benchmark
-from etalstm.research.paper import gpu
-from etalstm.research.paper.cases import (
-    ASSUMED_CLOCK,
-    BASELINE,
-    CUDNN,
-    DYNAMIC,
-    ETA,
-    GIGA,
-    IMPLIED_OPERATIONS,
-    PROVENANCE,
-    THEIR_DYNAMIC_SPEED,
-    THEIR_PES,
-    Row,
-    Value,
-    board_row,
-    gpu_row,
-    rows_of,
-    together,
-    work_of,
-)
+from etalstm.research.paper import cases, gpu
+from etalstm.research.paper.cases import Row, Value, board_row, gpu_row, rows_of, together
 from etalstm.research.paper.claims import CLAIMS, findings
 from etalstm.research.paper.densities import sources
 from etalstm.research.paper.energy import COEFFICIENTS, DRAWS, SEED
@@ -36,12 +18,11 @@ from etalstm.research.paper.gpu import V100_BANDWIDTH, Fitted, fit
 from etalstm.research.paper.requests import Measure, Request, whole
 
 CENTRE = Benchmark("centre", 1024, 2, 35, 128)
-Sweeps = dict[str, Sequence[int]]
-"""Values that each of ``hidden``, ``layers`` and ``steps`` takes, ascending."""
+Sweeps = dict[str, Sequence[int]]  # values that each of ``hidden``, ``layers`` and ``steps`` takes, ascending
 
 SWEEPS: Sweeps = {"hidden": (256, 512, 1024, 2048, 4096), "layers": (1, 2, 4, 8), "steps": (18, 35, 100, 303)}
 QUICK: Sweeps = {"hidden": (256, 1024), "layers": (1, 2), "steps": (18, 35)}
-ON_BOARD = (DYNAMIC, ETA)
+ON_BOARD = (cases.DYNAMIC, cases.ETA)
 
 
 @dataclass(frozen=True)
@@ -67,12 +48,12 @@ class Point:
     def throughput(self) -> Value:
         """Useful operations a second, in GFLOP/s."""
         time = self.row.milliseconds
-        return Value(self.operations / GIGA / (time.value / 1e3), "GFLOP/s", time.how)
+        return Value(self.operations / cases.GIGA / (time.value / 1e3), "GFLOP/s", time.how)
 
     @property
     def efficiency(self) -> Value:
         """Useful operations a second and watt, in GFLOP/s/W: those of a joule."""
-        joules, work = self.row.joules, self.operations / GIGA
+        joules, work = self.row.joules, self.operations / cases.GIGA
         how = together(self.row.milliseconds.how, joules.how)
         low, high = joules.band
         return Value(work / joules.value, "GFLOP/s/W", how, work / high, work / low)
@@ -97,8 +78,8 @@ def points(sweeps: Sweeps, roofline: gpu.Roofline, measure: Measure) -> list[Poi
     """Model every network on the GPU, as Dyn-Arch and as η-LSTM with all means."""
     found = []
     for swept, benchmark in networks(sweeps):
-        work = gpu.operations(work_of(benchmark, BASELINE))
-        rows = [gpu_row(benchmark, BASELINE, CUDNN, roofline)]
+        work = gpu.operations(cases.work_of(benchmark, cases.BASELINE))
+        rows = [gpu_row(benchmark, cases.BASELINE, cases.CUDNN, roofline)]
         rows += [board_row(benchmark, machine, 1, measure) for machine in ON_BOARD]
         found += [Point(swept, benchmark, row, work) for row in rows]
     return found
@@ -138,12 +119,12 @@ def as_dict(study: Study) -> dict:
     """Give everything as plain values, for the JSON file."""
     claims = [asdict(one) | {"found": [asdict(found) for found in findings(one, study.rows)]} for one in CLAIMS]
     implied = {
-        "operations_per_second": IMPLIED_OPERATIONS,
-        "of_peak": IMPLIED_OPERATIONS / V100_OPERATIONS,
-        "from": {"pes": THEIR_PES, "speed": THEIR_DYNAMIC_SPEED, "assumed_clock_hz": ASSUMED_CLOCK},
+        "operations_per_second": cases.IMPLIED_OPERATIONS,
+        "of_peak": cases.IMPLIED_OPERATIONS / V100_OPERATIONS,
+        "from": {"pes": cases.THEIR_PES, "speed": cases.THEIR_DYNAMIC_SPEED, "assumed_clock_hz": cases.ASSUMED_CLOCK},
     }
     return {
-        "provenance": PROVENANCE,
+        "provenance": cases.PROVENANCE,
         "board_operations_per_second": study.board_operations,
         "gpu": {"fit": asdict(study.fitted), "implied": implied, "bandwidth": V100_BANDWIDTH, "peak": V100_OPERATIONS},
         "coefficients": [asdict(one) for one in COEFFICIENTS],

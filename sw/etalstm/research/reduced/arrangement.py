@@ -42,20 +42,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done in a layer's passes.
+    """What is done in a layer's passes."""
 
-    Members
-    -------
-    sizes : tuple of T int
-        Sequences that have a step; they do not grow.
-    skipped : tuple of T bool
-        Cells that keep nothing and have no backward pass.
-    choose : callable
-        Gives the layout of a block whose steps all have so many sequences. Other blocks are batch-major.
-    """
-
-    sizes: tuple[int, ...]
-    skipped: tuple[bool, ...]
+    sizes: tuple[int, ...]  # sequences that have a step; they do not grow
+    skipped: tuple[bool, ...]  # cells that keep nothing and have no backward pass
+    # Gives the layout of a block whose steps all have so many sequences. Other blocks are batch-major.
     choose: Callable[[int], str]
 
     @cached_property

@@ -100,17 +100,11 @@ def _place_byte(byte, row, first, count, words, position):
 
 @dataclass(frozen=True)
 class Compressed:
-    """The elements of (N, K, H).
+    """The elements of (N, K, H)."""
 
-    Members
-    -------
-    bits : uint8, (N, K, ceil(H / 8))
-        Bit n of byte m is 1 if element 8 m + n is kept.
-    words : (kept elements + 1,)
-        The kept elements in order, and a last word that means nothing: code without branches may read it.
-    """
-
-    bits: Tensor
+    bits: Tensor  # uint8, (N, K, ceil(H / 8)): bit n of byte m is 1 if element 8 m + n is kept
+    # (kept elements + 1,): the kept elements in order, and a last word that means nothing: code without branches may
+    # read it
     words: Tensor
 
 
@@ -121,8 +115,7 @@ def compress(elements: Tensor, thresholds: Tensor, word: torch.dtype) -> Compres
     ----------
     elements : (N, K, H), contiguous
     thresholds : (K,), of the same dtype, each at least the smallest normal number
-    word : dtype
-        Kept elements are rounded to it, to nearest even.
+    word : dtype    kept elements are rounded to it, to nearest even
     """
     if elements.is_cpu:
         bits, words = select(elements.numpy(), thresholds.numpy())

@@ -58,10 +58,8 @@ def cell_backward(p: Tensor, dh: Tensor, dc: Tensor) -> Tensor:
 
     Parameters
     ----------
-    p : (B, 6, H)
-        Local gradients. Their first four become the gradients δ of the gates' sums.
-    dh, dc : (B, H)
-        Gradients of what leaves the cell. `dc` becomes the gradient of the state that enters it.
+    p : (B, 6, H)      Local gradients. Their first four become the gradients δ of the gates' sums.
+    dh, dc : (B, H)    Gradients of what leaves the cell. `dc` becomes the gradient of the state that enters it.
     """
     dc.addcmul_(dh, p[:, S])
     p[:, : G + 1].mul_(dc[:, None])
@@ -121,10 +119,7 @@ def run_layer(
     x : (R, I)
     states : h0, c0, (B, H)
     weights : w_ih (4H, I), w_hh (4H, H), bias (4H,) or None
-    plan : Plan
-    storage : LayerStorage
-    norms : (R,), optional
-        The backward pass fills it with ‖δ‖·‖xh‖; rows of skipped cells stay as they are.
+    norms : (R,), optional    the backward pass fills it with ‖δ‖·‖xh‖; rows of skipped cells stay as they are
 
     Returns
     -------

@@ -50,22 +50,17 @@ class Timing:
 def measure(hidden: Sequence[int], batch: Sequence[int], budget_s: float, device: str = CPU) -> dict:
     """Time every H with every B. In each turn all works run one after the other; the fastest turns count.
 
+    Gives a dict: ``machine``: see :class:`etalstm.research.layouts.Machine`. ``device``: its model if it is a GPU.
+    ``shapes``: a :class:`Timing` each, as a dict. ``worst``: largest time of the chosen layout over that of the faster
+    one. ``gain``: ``GAIN``. ``gained``: share of the shapes whose slower layout takes ``gain`` times as long as the
+    chosen one. ``minor``: share of the shapes for which batch-minor was chosen. ``over_major``: largest time of
+    batch-major over that of the chosen one.
+
     Parameters
     ----------
     hidden, batch : sequences of int
-    budget_s : float
-        Seconds for each H and B; large ones take longer, as there are eight turns at least.
-    device : str
-        ``cpu`` or ``cuda``.
-
-    Returns
-    -------
-    dict
-        ``machine``: see :class:`etalstm.research.layouts.Machine`. ``device``: its model if it is a GPU.
-        ``shapes``: a :class:`Timing` each, as a dict. ``worst``: largest time of the chosen layout over that of the
-        faster one. ``gain``: ``GAIN``. ``gained``: share of the shapes whose slower layout takes ``gain`` times as long
-        as the chosen one. ``minor``: share of the shapes for which batch-minor was chosen. ``over_major``: largest time
-        of batch-major over that of the chosen one.
+    budget_s : float    seconds for each H and B; large ones take longer, as there are eight turns at least
+    device : str        ``cpu`` or ``cuda``
     """
     check_budget(budget_s)
     check_device(device)

@@ -70,7 +70,9 @@ class LSTM(torch.nn.LSTM):
     """``torch.nn.LSTM`` that keeps little of its forward pass, and leaves cells out of its backward pass.
 
     Parameters, their names and initialisation, the state dict, and the checks of the input are those of
-    ``torch.nn.LSTM``. The module runs on any device that PyTorch has. There are no gradients of gradients.
+    ``torch.nn.LSTM``. The module runs on any device that PyTorch has. There are no gradients of gradients. Raises
+    ``ValueError`` or ``TypeError`` as ``torch.nn.LSTM``; if it is to be bidirectional or to have a projection; if there
+    is no such storage.
 
     Parameters
     ----------
@@ -83,11 +85,6 @@ class LSTM(torch.nn.LSTM):
         Threshold below which local gradients are dropped.
     skip : array of bool, (L, T), optional
         See the member of that name.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As ``torch.nn.LSTM``; if it is to be bidirectional or to have a projection; if there is no such storage.
 
     Members
     -------

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from etalstm.host.turns import take_turns
-from etalstm.network.shape import GATES, check_size
+from etalstm.network.shape import GATES, check_size, check_sizes
 from etalstm.network.storage import KINDS, check_share
 from etalstm.nn.torch_device import check_device, device_name, peak_bytes, waited_for
 from etalstm.research.reduced.compression import held_bytes, kept_elements, kept_tensors
@@ -22,20 +22,12 @@ STOCK, PLAIN = "stock", "plain"
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured.
+    """What is measured."""
 
-    Members
-    -------
-    theta : float or tuple of six      threshold of the cases with MS1
-    skip : float                       share of the steps that the cases with MS2 skip: the first, as a last loss has it
-    device : str                       ``cpu`` or ``cuda``
-    runs : int                         turns, of three iterations of each case that count
-    """
-
-    theta: float | tuple[float, ...]
-    skip: float
-    device: str
-    runs: int
+    theta: float | tuple[float, ...]  # threshold of the cases with MS1
+    skip: float  # share of the steps that the cases with MS2 skip: the first, as a last loss has it
+    device: str  # ``cpu`` or ``cuda``
+    runs: int  # turns, of three iterations of each case that count
 
     def __post_init__(self):
         check_size("runs", self.runs)
@@ -86,8 +78,7 @@ class PlainLSTM(torch.nn.LSTM):
 
 def drawn(hidden: int, batch: int, steps: int) -> Work:
     """Draw a layer as PyTorch initialises it, of as many inputs as units, and its data from a normal distribution."""
-    for name, value in (("hidden", hidden), ("batch", batch), ("steps", steps)):
-        check_size(name, value)
+    check_sizes(hidden=hidden, batch=batch, steps=steps)
     torch.manual_seed(0)
     w_ih, w_hh, b_ih, b_hh = (parameter.detach().numpy() for parameter in torch.nn.LSTM(hidden, hidden).parameters())
     x, dy = torch.randn(2, steps, batch, hidden).numpy()
@@ -97,14 +88,11 @@ def drawn(hidden: int, batch: int, steps: int) -> Work:
 def measure(work: Work, options: Options) -> dict:
     """Run iterations, forward and backward pass, of each case; the cases take turns, so that all meet the same load.
 
-    Returns
-    -------
-    dict
-        ``density``: share of the local gradients that MS1 keeps. ``device``: its model if it is a GPU. ``threads``,
-        ``torch``: of PyTorch. ``cases``: by name ``seconds`` (median), ``kept_bytes`` (what the graph holds between the
-        passes, without what the caller holds: parameters, x and results), ``peak_bytes`` (see
-        :func:`etalstm.nn.torch_device.peak_bytes`), and the quotients ``time_of_plain``, ``time_of_stock`` (medians
-        over the turns), ``kept_of_plain`` and ``kept_of_stock``.
+    Gives a dict: ``density``: share of the local gradients that MS1 keeps. ``device``: its model if it is a GPU.
+    ``threads``, ``torch``: of PyTorch. ``cases``: by name ``seconds`` (median), ``kept_bytes`` (what the graph holds
+    between the passes, without what the caller holds: parameters, x and results), ``peak_bytes`` (see
+    :func:`etalstm.nn.torch_device.peak_bytes`), and the quotients ``time_of_plain``, ``time_of_stock`` (medians over
+    the turns), ``kept_of_plain`` and ``kept_of_stock``.
     """
     modules = {name: work.load(module).to(options.device) for name, module in _modules(work, options).items()}
     x, dy = (torch.from_numpy(array).to(options.device) for array in (work.x, work.dy))

@@ -9,7 +9,7 @@ import numpy as np
 from etalstm.host.drawing import look_of, pyplot, save_figure
 from etalstm.network.storage import DENSE
 from etalstm.research.studies.reduction import Reduction
-from etalstm.research.studies.several import MEASURES, Rows
+from etalstm.research.studies.several import MEASURES, Rows, score_of_row, table_of
 from etalstm.research.studies.study import summarise
 from etalstm.research.studies.subject import SCORES, Score, Subject
 from etalstm.train.significance import MEASURE_EVERY
@@ -41,15 +41,14 @@ def markdown(subject: Subject, study: dict, seeds: int) -> str:
     columns = ["run", "seeds", score.heading, *(SCORES[name].heading for name in others), "validation", "footprint",
                "of real cells", "whole run", "P kept", "i f g o s r", "x, h sent", "δ nonzero", "backward products",
                "all products", "cells skipped"]  # fmt: skip
-    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    lines = []
     for row in rows:
-        scores = [score.text(row["score"], *([row["deviation"]] if row["seeds"] > 1 else []))]
-        scores += [SCORES[name].text(row["others"][name]) for name in others]
+        scores = [score_of_row(score, row), *(SCORES[name].text(row["others"][name]) for name in others)]
         scores += ["" if row["validation"] is None else score.text(row["validation"])]
-        lines.append("| " + " | ".join([row["name"], _ranges(row["seed_numbers"]), *scores, *_costs(row)]) + " |")
+        lines.append([row["name"], _ranges(row["seed_numbers"]), *scores, *_costs(row)])
     head = [f"# What reductions cost on {subject.title(settings)}", "", "Made with", ""]
     command = f"    {command_of(subject, study, seeds)}"
-    return "\n".join([*head, command, "", *lines, "", EXPLANATION, "", _commits(study["runs"]), ""])
+    return "\n".join([*head, command, "", *table_of(columns, lines), "", EXPLANATION, "", _commits(study["runs"]), ""])
 
 
 def _ranges(numbers: list[int]) -> str:
@@ -132,9 +131,9 @@ def draw(study: dict, path: Path, score: Score) -> None:
 def draw_sizes(rows: Rows, path: Path) -> None:
     """Draw each of :data:`MEASURES` against the units of a layer, a line for each reduction."""
     figure, panels = pyplot().subplots(1, len(MEASURES), figsize=(14, 4), sharey=True, constrained_layout=True)
-    for axes, (label, give) in zip(panels, MEASURES.items(), strict=True):
+    for axes, (label, key) in zip(panels, MEASURES.items(), strict=True):
         for number, (reduction, by_size) in enumerate(rows.items()):
-            values = [give(row) for row in by_size.values()]
+            values = [row[key] for row in by_size.values()]
             axes.plot(list(by_size), values, label=str(reduction), **look_of(number))
         axes.set_xscale("log", base=2)
         axes.set_xticks(list(next(iter(rows.values()))), labels=list(next(iter(rows.values()))))

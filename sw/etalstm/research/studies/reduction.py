@@ -46,12 +46,7 @@ class Reduction:
         θ is as :func:`read_thresholds` takes it, Θ as :func:`read_input_thresholds` does; ``share`` is what is to be
         left of δ, ``format`` that of the weights. Where nothing is between two colons, θ and Θ are 0, τ and ``share``
         are none, and weights are float32. Behind these may be ``name=value`` for each of :data:`OF_MS2`, with colons
-        between: ``dense::0.5:ms2_without=compensation+loss``.
-
-        Raises
-        ------
-        ValueError
-            If it is none of these.
+        between: ``dense::0.5:ms2_without=compensation+loss``. Raises ``ValueError`` if it is none of these.
         """
         policy, *parts = text.split(":")
         numbers = [part for part in parts if "=" not in part]

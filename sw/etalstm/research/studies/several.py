@@ -3,7 +3,8 @@
 For that file the strongest reductions that cost nothing are chosen of each study.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from etalstm.network.execution import FLOAT32
 from etalstm.network.storage import DENSE
 from etalstm.research.studies.reduction import Reduction
 from etalstm.research.studies.study import read_command, read_study, summarise
-from etalstm.research.studies.subject import SCORES, score_name
+from etalstm.research.studies.subject import SCORES, Score, score_name
 
 STUDIES = {"trec10": "trec", "ptb": "ptb_2epochs", "imdb": "imdb", "waymo": "ethucy", "wmt": "multi30k", "babi": "babi"}
 """Folder of the study that stands for each benchmark."""
@@ -61,24 +62,11 @@ def choose(folder: Path, place: str) -> dict:
     A run may be chosen if its mean validation score is at most the score's tolerance worse than that of the dense runs.
     Of those, the one is taken that costs least.
 
-    Parameters
-    ----------
-    folder : Path
-        Holds ``density.json`` and ``density.md``, as ``eta-lstm research study`` leaves them.
-    place : str
-        The folder's name in the result.
-
-    Returns
-    -------
-    dict
-        The study's file, command and units, what its score is, the tolerance, and for each of ``dense`` and
-        :data:`USES`: the run, its seeds, scores on both splits, and its shares. None for a use that no run is for, or
-        none within the tolerance.
-
-    Raises
-    ------
-    RunError
-        If a file is not that of a study, or there are no dense runs, or a run has no validation score.
+    `folder`: holds ``density.json`` and ``density.md``, as ``eta-lstm research study`` leaves them. `place`: the
+    folder's name in the result. Gives a dict: the study's file, command and units, what its score is, the tolerance,
+    and for each of ``dense`` and :data:`USES`: the run, its seeds, scores on both splits, and its shares. None for a
+    use that no run is for, or none within the tolerance. Raises :class:`RunError` if a file is not that of a study, or
+    there are no dense runs, or a run has no validation score.
     """
     study = read_study(folder / "density.json")
     rows, score = summarise(study), SCORES[score_name(study["settings"])]
@@ -122,22 +110,20 @@ def choose_all(folder: Path, place: str) -> dict:
     return {"sets": sets, "benchmarks": there, "assumed": ASSUMED}
 
 
-MEASURES: dict[str, Callable[[dict], float]] = {
-    "intermediates kept": lambda row: row["footprint"],
-    "local gradients that are not zero": lambda row: row["local_density"],
-    "δ that is not zero": lambda row: row["delta_density"],
-    "x and h that are sent": lambda row: row["input_density"],
-    "products left": lambda row: row["arithmetic"],
+MEASURES = {
+    "intermediates kept": "footprint",
+    "local gradients that are not zero": "local_density",
+    "δ that is not zero": "delta_density",
+    "x and h that are sent": "input_density",
+    "products left": "arithmetic",
 }
+"""What a table or a panel shows, and the name that :func:`etalstm.research.studies.study.summarise` has for it."""
 
 
 def read_sizes(folders: Sequence[Path]) -> dict[int, dict]:
     """Read the studies in folders, and give them by the units H of their layers, ascending.
 
-    Raises
-    ------
-    RunError
-        If a folder holds no study, two have the same units, or settings differ besides.
+    Raises :class:`RunError` if a folder holds no study, two have the same units, or settings differ besides.
     """
     found: dict[int, dict] = {}
     others: dict[int, dict] = {}
@@ -180,28 +166,32 @@ def markdown(folders: Sequence[Path]) -> str:
     studies = read_sizes(folders)
     rows, settings = rows_by_size(studies), next(iter(studies.values()))["settings"]
     score = SCORES[score_name(settings)]
-
-    def scored(row: dict) -> str:
-        return score.text(row["score"], *([row["deviation"]] if row["seeds"] > 1 else []))
-
-    texts: dict[str, Callable[[dict], str]] = {f"test {score.heading}": scored}
-    texts |= {name: _three_places(give) for name, give in MEASURES.items()}
-    tables = [line for name, text in texts.items() for line in _table(name, rows, list(studies), text)]
+    texts: dict[str, Callable[[dict], str]] = {f"test {score.heading}": partial(score_of_row, score)}
+    texts |= {name: partial(_three_places, key) for name, key in MEASURES.items()}
+    tables = [line for name, text in texts.items() for line in (*_table(name, rows, list(studies), text), "")]
     commands = [line for folder in folders for line in (f"    {read_command(folder / 'density.md')}", "")]
     return "\n".join(["# What reductions leave, by the units of a layer", "", EXPLANATION, "", *tables,
                       "Made with", "", *commands])  # fmt: skip
 
 
-def _three_places(give: Callable[[dict], float]) -> Callable[[dict], str]:
-    """Give what writes a measure of a row."""
-    return lambda row: f"{give(row):.3f}"
+def score_of_row(score: Score, row: dict) -> str:
+    """Write the mean score of a row, and its deviation where there are several seeds."""
+    return score.text(row["score"], *([row["deviation"]] if row["seeds"] > 1 else []))
+
+
+def _three_places(name: str, row: dict) -> str:
+    return f"{row[name]:.3f}"
 
 
 def _table(name: str, rows: Rows, sizes: list[int], text: Callable[[dict], str]) -> list[str]:
-    lines = [f"| {name} | " + " | ".join(f"H {hidden}" for hidden in sizes) + " |", "|---" * (1 + len(sizes)) + "|"]
-    for reduction, by_size in rows.items():
-        lines.append(f"| {reduction} | " + " | ".join(text(by_size[hidden]) for hidden in sizes) + " |")
-    return [*lines, ""]
+    lines = [[str(one), *(text(by_size[hidden]) for hidden in sizes)] for one, by_size in rows.items()]
+    return table_of([name, *(f"H {hidden}" for hidden in sizes)], lines)
+
+
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Write a table of Markdown, line by line."""
+    head, *body = [f"| {' | '.join(row)} |" for row in (columns, *rows)]
+    return [head, "|---" * len(columns) + "|", *body]
 
 
 EXPLANATION = """\

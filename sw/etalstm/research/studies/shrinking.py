@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from etalstm.errors import RunError
 from etalstm.host.durable import write_whole
-from etalstm.host.strict import check
+from etalstm.host.strict import check, read_json
 from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import read_log
+from etalstm.train.sealed import Record
 
 FILE = "shrinking.json"
 ACCEPTED = "accepted"
@@ -55,46 +56,28 @@ SCORES = {
 }
 
 
-class Network(BaseModel):
-    """A network at the end of a round.
+class Network(Record, frozen=False):
+    """A network at the end of a round."""
 
-    Members
-    -------
-    phase : str                     the step of the round: ``dense``, ``prune-units``, …
-    round : int
-    decision : str                  ``accepted`` or ``rejected``
-    inputs : int
-    units : list of int             of each layer
-    lstm_parameters, parameters : int
-    cycles : int or None            of an iteration by the cycle model; None if it does not fit the preset
-    validation : float or None      None if training diverged
-    test : float or None            of accepted networks
-    milliseconds : float or None    of an iteration with PyTorch's LSTM on a processor, where it was timed
-    """
-
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-
-    phase: str
+    phase: str  # the step of the round: ``dense``, ``prune-units``, …
     round: NonNegativeInt
-    decision: str
+    decision: str  # ``accepted`` or ``rejected``
     inputs: PositiveInt
-    units: list[PositiveInt]
+    units: list[PositiveInt]  # of each layer
     lstm_parameters: PositiveInt
     parameters: PositiveInt
-    cycles: PositiveInt | None
-    validation: float | None = None
-    test: float | None = None
-    milliseconds: PositiveFloat | None = None
+    cycles: PositiveInt | None  # of an iteration by the cycle model; None if it does not fit the preset
+    validation: float | None = None  # None if training diverged
+    test: float | None = None  # of accepted networks
+    milliseconds: PositiveFloat | None = None  # of an iteration with PyTorch's LSTM on a processor, where it was timed
 
     def layers(self) -> list[tuple[int, int]]:
         """Give inputs and units of each layer."""
         return list(zip((self.inputs, *self.units[:-1]), self.units, strict=True))
 
 
-class ShrunkRun(BaseModel):
+class ShrunkRun(Record):
     """A run: its settings, and the networks of all rounds in their order. The first one is the dense start."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
 
     settings: dict[str, Any]
     networks: list[Network] = Field(min_length=1)
@@ -143,10 +126,8 @@ class ShrunkRun(BaseModel):
         return found
 
 
-class ShrinkingStudy(BaseModel):
+class ShrinkingStudy(Record):
     """The file of a study."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
 
     runs: list[ShrunkRun]
 
@@ -154,10 +135,8 @@ class ShrinkingStudy(BaseModel):
 def read_runs(paths: Sequence[Path]) -> list[ShrunkRun]:
     """Read runs: each path is the folder of a run, or the file of a study, which stands for its runs.
 
-    Raises
-    ------
-    RunError
-        If there is no such run or study, a run has not ended, tasks differ, or two runs of a kind have the same seed.
+    Raises :class:`RunError` if there is no such run or study, a run has not ended, tasks differ, or two runs of a kind
+    have the same seed.
     """
     runs = [run for path in paths for run in (_read_study(path) if path.is_file() else [_read_run(path)])]
     first = runs[0]
@@ -177,11 +156,7 @@ def write_runs(runs: Sequence[ShrunkRun], path: Path) -> None:
 
 
 def _read_study(path: Path) -> list[ShrunkRun]:
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path}: no JSON: {error}") from error
-    study = check(ShrinkingStudy, table, path, RunError)
+    study = check(ShrinkingStudy, read_json(path), path, RunError)
     if not study.runs:
         raise RunError(f"{path}: there are no runs in it")
     for one in study.runs:

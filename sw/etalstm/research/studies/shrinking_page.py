@@ -5,6 +5,7 @@ from pathlib import Path
 from statistics import mean
 
 from etalstm.host.drawing import COLOURS, MARKERS, pyplot, save_figure
+from etalstm.research.studies.several import table_of
 from etalstm.research.studies.shrinking import ACCEPTED, DENSE, PROFILES, Network, ShrunkRun
 
 COSTS: dict[str, Callable[[Network], float | None]] = {
@@ -47,24 +48,18 @@ def markdown(runs: Sequence[ShrunkRun], command: str) -> str:
     task = runs[0].settings["task"]
     return "\n".join([
         f"# Networks that shrink: {task}", "", "Made with", "", f"    {command}", "",
-        *_table(_summary(runs)), "", SUMMARY.format(unit=runs[0].score.unit), "",
-        *_table(_every(runs)), "", EVERY.format(score=runs[0].score.label), "",
+        *table_of(*_summary(runs)), "", SUMMARY.format(unit=runs[0].score.unit), "",
+        *table_of(*_every(runs)), "", EVERY.format(score=runs[0].score.label), "",
     ])  # fmt: skip
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    head, *body = [f"| {' | '.join(row)} |" for row in rows]
-    return [head, "|---" * len(rows[0]) + "|", *body]
-
-
-def _summary(runs: Sequence[ShrunkRun]) -> list[list[str]]:
-    unit = runs[0].score.unit
-    rows = [["runs", "seeds", "after", *COSTS, f"validation, {unit}", f"test, {unit}"]]
+def _summary(runs: Sequence[ShrunkRun]) -> tuple[list[str], list[list[str]]]:
+    unit, rows = runs[0].score.unit, []
     for name, members in kinds(runs).items():
         seeds = ", ".join(str(run.seed) for run in members)
         for step in members[0].steps[1:]:
             rows.append([name, seeds, step, *_folds(members, step), *_losses(members, step)])
-    return rows
+    return ["runs", "seeds", "after", *COSTS, f"validation, {unit}", f"test, {unit}"], rows
 
 
 def _folds(members: Sequence[ShrunkRun], step: str) -> list[str]:
@@ -84,13 +79,14 @@ def _losses(members: Sequence[ShrunkRun], step: str) -> list[str]:
     return texts
 
 
-def _every(runs: Sequence[ShrunkRun]) -> list[list[str]]:
-    rows = [["run, seed", "after", "inputs / units", "LSTM parameters", "all parameters", "validation", "test",
-             "cycles", "ms on a processor"]]  # fmt: skip
+def _every(runs: Sequence[ShrunkRun]) -> tuple[list[str], list[list[str]]]:
+    columns = ["run, seed", "after", "inputs / units", "LSTM parameters", "all parameters"]
+    columns += ["validation", "test", "cycles", "ms on a processor"]
+    rows = []
     for name, members in kinds(runs).items():
         for run in members:
             rows += [[f"{name}, {run.seed}", *_described(run, *shown)] for shown in run.shown]
-    return rows
+    return columns, rows
 
 
 def _described(run: ShrunkRun, steps: Sequence[str], network: Network) -> list[str]:

@@ -10,29 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, NonNegativeInt
+from pydantic import NonNegativeInt
 
 from etalstm.errors import RunError
 from etalstm.host.checkout import commit
 from etalstm.host.durable import write_whole
-from etalstm.host.strict import check
+from etalstm.host.strict import check, read_json
 from etalstm.network.execution import FLOAT32
 from etalstm.network.storage import KINDS
 from etalstm.research.studies.reduction import Reduction
 from etalstm.research.studies.subject import Subject, others_of, score_of
 from etalstm.train.metrics import SHARES, forward_arithmetic, shares
+from etalstm.train.sealed import Record
 from etalstm.train.significance import EPOCHS_FULL
 
 
-class StudiedRun(BaseModel):
-    """A run of a study: how it was reduced, what it learnt and what that cost; see :func:`train_once`.
+class StudiedRun(Record):
+    """A run of a study: how it was reduced, what it learnt and what that cost; see :func:`result_of`.
 
     `commit` is that of the code that trained, see :func:`etalstm.host.checkout.commit`; of studies made before it was
     noted it is the commit that brought the run's figures. Studies made earlier lack `validation`, `others`,
     `delta_target`, `input_threshold`, `weight_format`, or what `ms2_` begins.
     """
-
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
     storage: str
     theta: float | list[float]
@@ -47,7 +46,7 @@ class StudiedRun(BaseModel):
     commit: str | None = None
     score: float
     validation: float | None = None
-    others: dict[str, float] = {}
+    others: dict[str, float] = {}  # noqa: RUF012  a field's default, which pydantic copies
     footprint: float
     arithmetic: float
     backward_arithmetic: float
@@ -58,10 +57,8 @@ class StudiedRun(BaseModel):
     saved: dict[str, float]
 
 
-class Study(BaseModel):
+class Study(Record):
     """A study: the settings of all its runs, and the runs."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
 
     settings: dict[str, Any]
     runs: list[StudiedRun]
@@ -69,17 +66,9 @@ class Study(BaseModel):
 
 def read_study(path: Path) -> dict:
     """Read a study; :class:`RunError`, naming file and field, if it is none."""
-    try:
-        study = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path}: no JSON: {error}") from error
+    study = read_json(path)
     check(Study, study, path, RunError)
     return study
-
-
-def write_study(path: Path, study: dict) -> None:
-    """Write a study whole; :class:`OSError` if that cannot be."""
-    write_whole(path, json.dumps(study, indent=1) + "\n")
 
 
 def read_command(page: Path) -> str:
@@ -97,16 +86,10 @@ def run_study(
 
     Parameters
     ----------
-    subject : Subject
-    settings : dataclass
-        Of all runs, as the subject has them; the seed and what a reduction has are replaced.
-    reductions : list of Reduction
-    seeds : int
-        Seeds 0 to `seeds` - 1.
-    path : Path
-        JSON file, written after every run; its folder is made if need be.
-    report : callable
-        Given a line of text after every run.
+    settings : dataclass    of all runs, as the subject has them; the seed and what a reduction has are replaced
+    seeds : int             seeds 0 to `seeds` - 1
+    path : Path             JSON file, written after every run; its folder is made if need be
+    report : callable       given a line of text after every run
 
     Returns
     -------
@@ -131,7 +114,7 @@ def run_study(
             continue
         result = result_of(subject.train(chosen[reduction, seed]))
         study["runs"].append(dataclasses.asdict(reduction) | {"seed": seed, "commit": code} | result)
-        write_study(path, study)
+        write_whole(path, json.dumps(study, indent=1) + "\n")
         report(f"{reduction}, seed {seed}: {result['score']:.4g}, footprint {result['footprint']:.3f}")
     return study
 
@@ -159,12 +142,9 @@ def result_of(entries: list[dict]) -> dict:
 def summarise(study: dict) -> list[dict]:
     """Average a study's runs over seeds.
 
-    Returns
-    -------
-    list of dict
-        For each reduction, in the order of its first run: ``name``, ``seeds`` (how many), ``seed_numbers`` (a list),
-        mean ``score``, ``deviation`` (of one run; 0 for a single one), mean ``validation`` (None if a run has none),
-        means of ``others``, and the means of what a run costs.
+    Gives a list of dicts: for each reduction, in the order of its first run: ``name``, ``seeds`` (how many),
+    ``seed_numbers`` (a list), mean ``score``, ``deviation`` (of one run; 0 for a single one), mean ``validation`` (None
+    if a run has none), means of ``others``, and the means of what a run costs.
     """
     groups: dict[Reduction, list[dict]] = {}
     for run in study["runs"]:

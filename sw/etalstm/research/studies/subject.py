@@ -17,25 +17,16 @@ from etalstm.train.settings import Settings
 
 @dataclass(frozen=True)
 class Score:
-    """A score, and how it is shown.
+    """A score, and how it is shown."""
 
-    Members
-    -------
-    title, unit : str     what it is; the unit is empty if it has none
-    factor : int          what it is multiplied by to be shown in this unit
-    places : int          behind the decimal point
-    lower : bool          a lower one is better
-    tolerance : float     by how much a reduced network may be worse than a dense one
-    relative : bool       the tolerance is a share of the dense network's score
-    """
-
+    # title, unit: what it is; the unit is empty if it has none
     title: str
     unit: str = ""
-    factor: int = 1
-    places: int = 3
-    lower: bool = True
-    tolerance: float = 0.01
-    relative: bool = True
+    factor: int = 1  # what it is multiplied by to be shown in this unit
+    places: int = 3  # behind the decimal point
+    lower: bool = True  # a lower one is better
+    tolerance: float = 0.01  # by how much a reduced network may be worse than a dense one
+    relative: bool = True  # the tolerance is a share of the dense network's score
 
     @property
     def heading(self) -> str:
@@ -96,18 +87,11 @@ def others_of(entry: dict) -> dict[str, float]:
 
 
 class Subject(ABC):
-    """A kind of network with the settings of its runs, a dataclass. Settings come as a dict where a file names them.
+    """A kind of network with the settings of its runs, a dataclass. Settings come as a dict where a file names them."""
 
-    Members
-    -------
-    command : str            of ``eta-lstm``
-    named : tuple of str     settings that name the data
-    sizes : tuple of str     those that a page shows, defaults too
-    """
-
-    command: ClassVar[str]
-    named: ClassVar[tuple[str, ...]]
-    sizes: ClassVar[tuple[str, ...]]
+    command: ClassVar[str]  # of ``eta-lstm``
+    named: ClassVar[tuple[str, ...]]  # settings that name the data
+    sizes: ClassVar[tuple[str, ...]]  # those that a page shows, defaults too
 
     @abstractmethod
     def defaults(self, settings: dict) -> dict:

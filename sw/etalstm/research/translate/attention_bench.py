@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from etalstm.host.turns import take_turns
-from etalstm.network.shape import check_size
+from etalstm.network.shape import check_sizes
 from etalstm.nn.recompute import AUTO, OFF, ON, decided
 from etalstm.nn.torch_device import CPU, CUDA, check_device, device_name, peak_bytes, waited_for
 from etalstm.research.reduced.compression import held_bytes, kept_tensors
 from etalstm.research.translate.attention import Attention, additive, attention_of
-from etalstm.research.translate.corpus import batch_of
+from etalstm.research.translate.corpus import SPECIAL, batch_of
 from etalstm.research.translate.network import Translator, loss_of
-from etalstm.research.translate.vocabulary import SPECIAL
 from etalstm.research.translate_settings import ADDITIVE, Sizes
 
 SIDE = {CPU: 512, CUDA: 2048}  # of the matrix product that the rule's constants are measured with
@@ -43,8 +42,7 @@ class Measured:
     device: str = CPU
 
     def __post_init__(self):
-        for name in ("hidden", "batch", "steps", "tokens", "runs"):
-            check_size(name, getattr(self, name))
+        check_sizes(hidden=self.hidden, batch=self.batch, steps=self.steps, tokens=self.tokens, runs=self.runs)
         if self.tokens <= len(SPECIAL):
             raise ValueError(f"tokens must be above {len(SPECIAL)}, the special ones, got {self.tokens}")
         check_device(self.device)
@@ -53,15 +51,12 @@ class Measured:
 def measure(sizes: Measured) -> dict:
     """Run the attention alone, and iterations of the translation model; the cases take turns.
 
-    Returns
-    -------
-    dict
-        ``attention`` and ``iteration``: ``kept`` and ``again`` with ``seconds`` (median) and ``peak_bytes`` (see
-        :func:`etalstm.nn.torch_device.peak_bytes`); ``time`` (median of the turns' quotients, again over kept) and
-        ``peak`` (quotient). The attention has ``kept_bytes`` besides: what its graph holds between the passes, without
-        inputs, result and parameters. ``equal``: all gradients have the same bits. ``auto``: what the rule chooses.
-        ``flops_per_byte``, ``flops_per_element``: the rule's constants on this device. ``device``: its model if it is
-        a GPU. ``threads``, ``torch``: of PyTorch.
+    Gives a dict: ``attention`` and ``iteration``: ``kept`` and ``again`` with ``seconds`` (median) and ``peak_bytes``
+    (see :func:`etalstm.nn.torch_device.peak_bytes`); ``time`` (median of the turns' quotients, again over kept) and
+    ``peak`` (quotient). The attention has ``kept_bytes`` besides: what its graph holds between the passes, without
+    inputs, result and parameters. ``equal``: all gradients have the same bits. ``auto``: what the rule chooses.
+    ``flops_per_byte``, ``flops_per_element``: the rule's constants on this device. ``device``: its model if it is a
+    GPU. ``threads``, ``torch``: of PyTorch.
     """
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         return _measure(sizes)
@@ -85,11 +80,8 @@ def _equal(one: Callable[[], list[Tensor]], other: Callable[[], list[Tensor]]) -
 def constants(runs: int, device: str = CPU) -> dict[str, float]:
     """Measure what :mod:`etalstm.nn.recompute` and the attention take from a device, in operations of a matrix product.
 
-    Returns
-    -------
-    dict
-        ``flops_per_byte``: in the time in which a byte is written to fresh memory and read again.
-        ``flops_per_element``: in the time of an element of the additive attention's maps.
+    Gives a dict: ``flops_per_byte``: in the time in which a byte is written to fresh memory and read again.
+    ``flops_per_element``: in the time of an element of the additive attention's maps.
     """
     side, floats = SIDE[device], FLOATS[device]
     steps = side // 8

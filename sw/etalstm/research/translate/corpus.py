@@ -6,8 +6,10 @@ Dimensions: B pairs, S tokens of the longest source, T tokens of the longest tar
 """
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import compress
 from pathlib import Path
 
@@ -17,8 +19,7 @@ from torch import Tensor
 
 from etalstm.data.files import packed_text
 from etalstm.errors import DataError, RunError
-from etalstm.host.strict import check
-from etalstm.research.translate.vocabulary import END, PADDING, SPECIAL, START, Vocabulary
+from etalstm.host.strict import check, read_json
 from etalstm.research.translate_settings import Tokens, TranslationSettings
 
 # Names of the splits' files: those of `--source de` are `train.de` and the like, or `de-train.txt`; or with `.gz`.
@@ -47,18 +48,10 @@ class Pairs:
 def read_pairs(directory: Path, names: tuple[str, ...], source: str, target: str, leave_blank: bool = False) -> Pairs:
     """Read a split; the first of its names that has a file is taken.
 
-    Parameters
-    ----------
-    source, target : str
-        How the files of a language are called: ``de`` for ``train.de``, ``src`` for ``src-train.txt``.
-    leave_blank : bool
-        Leave out pairs with a blank sentence: for a training split, of which nobody counts the pairs.
-
-    Raises
-    ------
-    DataError
-        If a file is missing, empty, no UTF-8, or packed and damaged; if the files have unequal numbers of lines; if a
-        line is blank that is not to be left out. The message names file and place.
+    `source`, `target`: how the files of a language are called: ``de`` for ``train.de``, ``src`` for ``src-train.txt``.
+    `leave_blank`: leave out pairs with a blank sentence: for a training split, of which nobody counts the pairs. Raises
+    :class:`DataError` if a file is missing, empty, no UTF-8, or packed and damaged; if the files have unequal numbers
+    of lines; if a line is blank that is not to be left out. The message names file and place.
     """
     sides = [_lines(directory, names, side) for side in (source, target)]
     paths, (ours, theirs) = zip(*sides, strict=True)
@@ -90,6 +83,51 @@ def _lines(directory: Path, names: tuple[str, ...], side: str) -> tuple[Path, li
     return path, [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
+PADDING, UNKNOWN, START, END = range(4)
+SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The tokens of one language, by number; the first four are ``SPECIAL``."""
+
+    tokens: tuple[str, ...]
+
+    @classmethod
+    def of(cls, sentences: Iterable[Sequence[str]], least_count: int) -> "Vocabulary":
+        """Take the tokens that sentences have at least so often, the most frequent first, equals by alphabet.
+
+        ``ValueError`` if no token is so frequent.
+        """
+        counts = Counter(token for sentence in sentences for token in sentence)
+        often = [token for token, count in counts.items() if count >= least_count and token not in SPECIAL]
+        if not often:
+            most = max(counts.values(), default=0)
+            raise ValueError(f"least_count must be at most {most}, that of the most frequent token, got {least_count}")
+        return cls((*SPECIAL, *sorted(often, key=lambda token: (-counts[token], token))))
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {token: number for number, token in enumerate(self.tokens)}
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def numbers(self, sentence: Sequence[str]) -> list[int]:
+        """Give the tokens' numbers, `UNKNOWN` for a token that the vocabulary has not; a special one's text is such."""
+        found = (self._numbers.get(token, UNKNOWN) for token in sentence)
+        return [number if number >= len(SPECIAL) else UNKNOWN for number in found]
+
+    def text(self, numbers: Iterable[int]) -> str:
+        """Join tokens by spaces, up to the end of the sentence."""
+        words = []
+        for number in numbers:
+            if number == END:
+                break
+            words.append(self.tokens[number])
+        return " ".join(words)
+
+
 @dataclass(frozen=True)
 class Vocabularies:
     """Of both languages, and how their sentences become tokens."""
@@ -110,12 +148,8 @@ class Vocabularies:
     @classmethod
     def load(cls, path: Path, tokens: Tokens) -> "Vocabularies":
         """Read a run's vocabularies; :class:`RunError` names the file if they are not what a run writes."""
-        try:
-            table = check(dict[str, list[str]], json.loads(path.read_text(encoding="utf-8")), path, RunError)
-        except FileNotFoundError as error:
-            raise RunError(f"{path}: there is no such file of vocabularies") from error
-        except (ValueError, RecursionError) as error:
-            raise RunError(f"{path}: no JSON: {error}") from error
+        table = read_json(path, "there is no such file of vocabularies")
+        table = check(dict[str, list[str]], table, path, RunError)
         for side in ("source", "target"):
             if tuple(table.get(side, ())[: len(SPECIAL)]) != SPECIAL:
                 raise RunError(f"{path}: {side} must begin with {', '.join(SPECIAL)}")
@@ -165,24 +199,15 @@ def read_corpus(settings: TranslationSettings) -> Corpus:
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs, padded.
+    """Pairs, padded."""
 
-    Members
-    -------
-    source : Tensor, int64, (B, S)
-    source_lengths : Tensor, int64, (B,)
-    given, wanted : Tensors, int64, (B, T)
-        What the decoder reads at each step (the start, then the target), and what it has to answer (the target, then
-        the end).
-    target_lengths : Tensor, int64, (B,)
-        Steps of the decoder.
-    """
-
-    source: Tensor
-    source_lengths: Tensor
+    source: Tensor  # int64, (B, S)
+    source_lengths: Tensor  # int64, (B,)
+    # given, wanted: int64, (B, T): what the decoder reads at each step (the start, then the target), and what it has to
+    # answer (the target, then the end)
     given: Tensor
     wanted: Tensor
-    target_lengths: Tensor
+    target_lengths: Tensor  # int64, (B,): steps of the decoder
 
     def to(self, device: str) -> "Batch":
         """Give the batch with its tokens on a device of PyTorch; the lengths stay on the host."""

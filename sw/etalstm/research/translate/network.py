@@ -13,8 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from etalstm.nn import LSTM
 from etalstm.nn.recompute import AUTO
 from etalstm.research.translate.attention import attention_of
-from etalstm.research.translate.corpus import Batch
-from etalstm.research.translate.vocabulary import PADDING
+from etalstm.research.translate.corpus import PADDING, Batch
 from etalstm.research.translate_settings import Sizes
 
 State = tuple[Tensor, Tensor]

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from etalstm.network.shape import check_size
+from etalstm.research.translate.corpus import END, PADDING, START
 from etalstm.research.translate.network import State, Translator
-from etalstm.research.translate.vocabulary import END, PADDING, START
 
 NEVER = (PADDING, START)  # tokens that no translation has
 

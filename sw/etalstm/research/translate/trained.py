@@ -136,16 +136,11 @@ def batches_of(sources: list, targets: list, size: int, generator=None) -> list[
 
 def make_model(settings: TranslationSettings, vocabularies: Vocabularies, engine: str | Device) -> Translator:
     """Make a model with first weights that the seed gives."""
-    kept: dict[str, Any] = {
-        "recompute": settings.recompute,
-        "storage": settings.storage,
-        "theta": settings.theta,
-        "slices": settings.slices,
-        "input_threshold": read_input_thresholds(settings.input_threshold),
-    }
+    how: dict[str, Any] = {name: getattr(settings, name) for name in ("recompute", "storage", "theta", "slices")}
+    how["input_threshold"] = read_input_thresholds(settings.input_threshold)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        return Translator(len(vocabularies.source), len(vocabularies.target), settings.sizes, engine=engine, **kept)
+        return Translator(len(vocabularies.source), len(vocabularies.target), settings.sizes, engine=engine, **how)
 
 
 def load(path: Path | str, engine: str | Device = "golden", last: bool = False) -> tuple[TranslationSettings, Trained]:
