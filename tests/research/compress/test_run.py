@@ -158,7 +158,7 @@ def test_the_network_that_was_kept_can_be_loaded_and_trained(text, tmp_path, go)
         ({"units": []}, "network.safetensors: units must name at least one layer"),
         ({"units": [3, 4]}, r"tensor layers.0.weight_ih_l0 has shape \(8, 6\), expected \(12, 6\)"),
         ({"cell": 3}, "network.safetensors: cell: Input should be a valid string, got 3"),
-        ({"format": 2}, "written by a newer version .format 2.; this one reads format 1"),
+        ({"format": 2}, "written by a newer version of eta-lstm .format 2.; this one reads format 1"),
         ({"format": "1"}, "not a network of eta-lstm research compress"),
     ],
 )
