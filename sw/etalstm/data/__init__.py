@@ -1,8 +1,9 @@
 """Data sets: batches of sequences, and what the trainer asks of them.
 
-``dataset`` says what a data set is; begin there. Known ones are a file each (``digits``, ``trajectories``, ``babi``,
-``an4``) or stand with their kind (``labelled``, ``streams``). Files of a user are read by ``tables``, ``arrays`` and
-``raw`` and become a data set in ``own``. ``buckets`` groups sequences by length. A new data set is named in this file.
+``dataset`` says what a data set is; begin there. Known ones are a file each (``digits``, ``trajectories``, ``babi``)
+or stand with their kind (``labelled``, ``streams``); ``an4`` is for research. Files of a user are read by ``tables``,
+``arrays`` and ``raw`` and become a data set in ``own``. ``buckets`` groups sequences by length. A new data set is named
+in this file.
 """
 
 from collections.abc import Callable
