@@ -20,18 +20,17 @@ class Group:
     module: str = ""  # of the function that the group's name alone runs; none if empty
 
 
-HW = {name: f"hw.{name}" for name in ("verilog", "build", "program", "report", "resources", "contract", "selftest")}
-VERIFY = {
-    name: f"verify.{name}"
-    for name in ("compare", "arithmetic", "activation", "faults", "programs", "coverage", "endurance")
-}
-BENCH = {
-    name: f"bench.{name}"
-    for name in (
-        *("iteration", "golden", "torch", "skip", "shares", "codec", "buckets", "epochs", "boards"),
-        *("scaling", "simulators"),
-    )
-}
+def _modules(folder: str, *commands: str) -> dict[str, str]:
+    """Give each command of a folder the module of its name."""
+    return {name: f"{folder}.{name}" for name in commands}
+
+
+HW = _modules("hw", "verilog", "build", "program", "report", "resources", "contract", "selftest")
+VERIFY = _modules("verify", "compare", "arithmetic", "activation", "faults", "programs", "coverage", "endurance")
+BENCH = _modules(
+    "bench", "iteration", "golden", "torch", "skip", "shares", "codec", "buckets", "epochs", "boards", "scaling",
+    "simulators",
+)  # fmt: skip
 STUDY = dict.fromkeys(("density", "translation", "choose", "sizes", "compress"), "research.study")
 TRANSLATE = dict.fromkeys(("train", "run", "evaluate"), "research.translate")
 PROFILE = dict.fromkeys(("latency", "draw"), "research.profile")
@@ -41,9 +40,7 @@ RESEARCH: dict[str, str | Group] = {
     "compress": "research.compress",
     "translate": Group(TRANSLATE, "Train a model that translates sentences, and use it."),
     "profile": Group(PROFILE, "Find out what a machine does with a network of a size."),
-    "reduced": "research.reduced",
-    "layout": "research.layout",
-    "attention": "research.attention",
+    **_modules("research", "reduced", "layout", "attention"),
 }
 COMMANDS: dict[str, str | Group] = {
     "train": "train",
