@@ -1,10 +1,9 @@
 """The settings of a run of ``eta-lstm research compress``, and the file that they stand in."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from etalstm.device import DEVICES, GOLDEN
 from etalstm.network.cells import cell_named
@@ -12,7 +11,7 @@ from etalstm.network.cells.lstm import LSTM
 from etalstm.network.execution import CELL_HELP, PRESET_HELP
 from etalstm.network.shape import check_size
 from etalstm.network.storage import check_share
-from etalstm.train.declared import ALWAYS, REQUIRED, RunSettings, Unused, absolute, check_bounds, setting
+from etalstm.train.declared import ALWAYS, REQUIRED, Bound, RunSettings, Unused, absolute, bound, check_bounds, setting
 
 LANGUAGE, SPEECH = "language", "speech"
 DENSE = "dense"
@@ -58,22 +57,16 @@ def _read_phases(_: str, text: str) -> tuple[str, ...]:
     return () if phases == (DENSE,) else phases
 
 
-def _bound(text: str, holds: Callable[[Any], bool]) -> Callable[[str, Any], None]:
-    """Give a bound whose message says what the value must be."""
-
-    def check(name: str, value: Any) -> None:
-        if not holds(value):
-            raise ValueError(f"{name} must be {text}, got {value!r}")
-
-    return check
+positive = bound("above 0 and finite", lambda value: 0 < value < math.inf)
+below_1 = bound("at least 0 and below 1", lambda value: 0 <= value < 1)
+seed_number = bound("at least 0 and below 2^63", lambda value: 0 <= value < 1 << 63)
+_above_1 = bound("above 1 and finite", lambda value: 1 < value < math.inf)
+_at_least_0 = bound("at least 0 and finite", lambda value: 0 <= value < math.inf)
+_ratio = bound("above 0 and below 1", lambda value: 0 < value < 1)
 
 
-positive = _bound("above 0 and finite", lambda value: 0 < value < math.inf)
-below_1 = _bound("at least 0 and below 1", lambda value: 0 <= value < 1)
-seed_number = _bound("at least 0 and below 2^63", lambda value: 0 <= value < 1 << 63)
-_above_1 = _bound("above 1 and finite", lambda value: 1 < value < math.inf)
-_at_least_0 = _bound("at least 0 and finite", lambda value: 0 <= value < math.inf)
-_ratio = _bound("above 0 and below 1", lambda value: 0 < value < 1)
+def _one_of(*names: str) -> Bound:
+    return bound(" or ".join(names), lambda value: value in names)
 
 
 @dataclass(frozen=True)
@@ -91,7 +84,7 @@ class CompressSettings(RunSettings):
         REQUIRED, "Directory of ptb.train.txt, ptb.valid.txt and ptb.test.txt, or an4_mfcc13.tar.xz", DATA,
         typed=Path, read=absolute, may_differ=ALWAYS,
     )  # fmt: skip
-    task: str = setting(LANGUAGE, "What is learned: language, or speech", DATA)
+    task: str = setting(LANGUAGE, "What is learned: language, or speech", DATA, _one_of(*DEFAULTS))
     phases: tuple[str, ...] = setting(
         PHASES,
         "Some of grow-weights, prune-units, grow-units, prune-weights, with commas between; dense: none of them "
@@ -144,7 +137,7 @@ class CompressSettings(RunSettings):
     growth: float = setting(0.1, "Ratio of weight growth", CHANGE, check_share, (_without(GROW_WEIGHTS),))
     growth_epochs: int = setting(
         3, "Epochs after which weights grow, the first ones [default: 3; speech: 6]", CHANGE,
-        unused=(_without(GROW_WEIGHTS),), depends=True,
+        bound("at least 0", lambda value: value >= 0), (_without(GROW_WEIGHTS),), depends=True,
     )  # fmt: skip
     unit_ratio: float = setting(
         0.2, "First ratio of pruning units and inputs", CHANGE, _ratio, (_without(PRUNE_UNITS),)
@@ -172,7 +165,9 @@ class CompressSettings(RunSettings):
         None, "The same for the first layer's inputs", MACHINE, unused=(_without(PRUNE_UNITS, GROW_UNITS), OF_SPEECH),
         typed=Path, read=absolute, may_differ=ALWAYS,
     )  # fmt: skip
-    guided: str = setting(ALL, "What the profile guides: all, or growth", MACHINE, unused=(WITHOUT_PROFILE,))
+    guided: str = setting(
+        ALL, "What the profile guides: all, or growth", MACHINE, _one_of(ALL, GROWTH), (WITHOUT_PROFILE,)
+    )
     grow_to: int | None = setting(
         None, "Units of each layer after growth, instead of a profile", CHANGE, check_size, (_without(GROW_UNITS),)
     )
@@ -197,8 +192,6 @@ class CompressSettings(RunSettings):
         return {name: getattr(self, name) for name in OF_DENSE_START}
 
     def __post_init__(self):
-        if self.task not in DEFAULTS:
-            raise ValueError(f"task must be {' or '.join(DEFAULTS)}, got {self.task!r}")
         check_bounds(self)
         self._check_phases()
         self._check_growth()
@@ -217,10 +210,6 @@ class CompressSettings(RunSettings):
             raise ValueError(f"{GROW_WEIGHTS} begins with a sparse seed, so it must be the first of the phases")
 
     def _check_growth(self) -> None:
-        if self.growth_epochs < 0:
-            raise ValueError(f"growth_epochs must be at least 0, got {self.growth_epochs}")
-        if self.guided not in (ALL, GROWTH):
-            raise ValueError(f"guided must be {ALL} or {GROWTH}, got {self.guided!r}")
         if self.grow_to is not None and self.grow_to > self.hidden:
             raise ValueError(f"grow_to must be at most hidden, {self.hidden} units, got {self.grow_to}")
         if self.grow_to is not None and self.profile is not None:

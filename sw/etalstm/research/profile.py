@@ -137,8 +137,7 @@ def _size(text: str, path: Path) -> int:
 
 def model_digest() -> str:
     """Give the SHA-256 of the sources that the cycle model's results depend on, besides the configuration."""
-    top = Path(__file__).parents[1]
-    files = [path for name in MODEL for path in (sorted((top / name).rglob("*.py")) or [top / name])]
+    files = [path for name in MODEL for path in sorted((Path(__file__).parents[1] / name).rglob("*.py"))]
     files += [Path(getfile(module)) for module in (configuration, *contract.PARTS, distance)]
     found = hashlib.sha256()
     for path in files:

@@ -124,15 +124,20 @@ def refuse_unused(given: Iterable[str], settings: object, data: object) -> None:
                 raise ValueError(f"{one.option} is {condition.reason}")
 
 
-def one_of(names: Iterable[str]) -> Callable[[str, Any], None]:
-    """Give a bound: the value is one of these."""
-    names = (*names,)
+def bound(words: str, holds: Callable[[Any], bool]) -> Bound:
+    """Give a bound: a condition holds for the value; `words` say what it must be."""
 
     def check(name: str, value: Any) -> None:
-        if value not in names:
-            raise ValueError(f"{name} must be one of {', '.join(names)}, got {value!r}")
+        if not holds(value):
+            raise ValueError(f"{name} must be {words}, got {value!r}")
 
     return check
+
+
+def one_of(names: Iterable[str]) -> Bound:
+    """Give a bound: the value is one of these."""
+    names = (*names,)
+    return bound(f"one of {', '.join(names)}", lambda value: value in names)
 
 
 def number(words: str, holds: Callable[[float], bool]) -> Bound:
@@ -152,10 +157,9 @@ above_0_up_to_1 = number("above 0 and at most 1", lambda value: 0 < value <= 1)
 within_0_and_1 = number("above 0 and below 1", lambda value: 0 < value < 1)
 
 
-def at_least_0(name: str, value: Any) -> None:
-    """Check that the value is an integer of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
+at_least_0 = bound(
+    "an integer of at least 0", lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0
+)
 
 
 def absolute(_: str, path: Path) -> str:

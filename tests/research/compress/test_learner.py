@@ -6,9 +6,11 @@ import torch
 
 from etalstm.data.dataset import Batch
 from etalstm.errors import DivergedError
-from etalstm.research.compress import MaskedLanguageModel, Sizes, prune
+from etalstm.research.compress import prune
 from etalstm.research.compress.learner import Learner
 from etalstm.research.compress.masks import stored
+from etalstm.research.compress.network import Sizes
+from etalstm.research.compress.task import MaskedLanguageModel
 
 WORDS, STEPS, STREAMS = 11, 4, 3
 

@@ -6,8 +6,8 @@ from torch import nn
 
 from etalstm.device import open_device
 from etalstm.nn import HLSTM, LSTM
-from etalstm.research.compress import mask_of, masks_of, probing, put_masks
-from etalstm.research.compress.masks import stored
+from etalstm.research.compress import mask_of, put_masks
+from etalstm.research.compress.masks import masks_of, probing, stored
 from etalstm.research.compress.structure import layer_names
 
 INPUTS, UNITS, STEPS, BATCH = 3, 4, 3, 2

@@ -8,9 +8,11 @@ from safetensors.torch import load_file
 
 from etalstm.device import open_device
 from etalstm.errors import CheckpointError, DivergedError, RunError
-from etalstm.research.compress import LanguageModel, Sizes, load_network
+from etalstm.research.compress import load_network
 from etalstm.research.compress.changes import Guides
 from etalstm.research.compress.learner import Learner
+from etalstm.research.compress.network import Sizes
+from etalstm.research.compress.task import LanguageModel
 from etalstm.research.compress_settings import PHASES, CompressSettings
 from etalstm.train.metrics import read_log
 from etalstm.train.sealed import write_sealed

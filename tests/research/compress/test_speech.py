@@ -10,9 +10,10 @@ import torch
 from etalstm.cli.main import run
 from etalstm.data.speech import CLASSES, SpeechBatch, labels_of
 from etalstm.device import open_device
-from etalstm.research.compress import MaskedSpeechModel, Sizes, SpeechModel, mask_of, prune
+from etalstm.research.compress import mask_of, prune
 from etalstm.research.compress.changes import Guides
-from etalstm.research.compress.network import INPUTS
+from etalstm.research.compress.network import INPUTS, Sizes
+from etalstm.research.compress.task import MaskedSpeechModel, SpeechModel
 from etalstm.research.compress_settings import CompressSettings
 from tests.data.an4_files import contents, write_an4
 from tests.research.compress.runs import check_interrupted, files_of, make_run, rounds_of

@@ -4,20 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from etalstm.research.compress import (
-    MaskedLanguageModel,
-    Sizes,
-    drop_empty,
-    grow,
-    grow_weights,
-    mask_of,
-    probing,
-    prune,
-    prune_weights,
-    put_masks,
-    sparse_seed,
-)
-from etalstm.research.compress.masks import stored
+from etalstm.research.compress import mask_of, prune, put_masks
+from etalstm.research.compress.masks import probing, stored
+from etalstm.research.compress.network import Sizes
+from etalstm.research.compress.steps import drop_empty, grow, grow_weights, prune_weights, sparse_seed
+from etalstm.research.compress.task import MaskedLanguageModel
 
 
 def linear(weights):

@@ -8,7 +8,9 @@ from torch import nn
 
 from etalstm.device import open_device
 from etalstm.nn import HLSTM, LSTM
-from etalstm.research.compress import LanguageModel, MaskedLanguageModel, Sizes, compact, prune, put_masks, units_of
+from etalstm.research.compress import compact, prune, put_masks, units_of
+from etalstm.research.compress.network import Sizes
+from etalstm.research.compress.task import LanguageModel, MaskedLanguageModel
 
 INPUTS, UNITS, STEPS, BATCH = 5, 6, 4, 3
 SIZES = Sizes(outputs=11, inputs=5, units=(6, 4))

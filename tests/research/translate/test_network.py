@@ -3,9 +3,10 @@ import copy
 import pytest
 import torch
 
-from etalstm.research.translate import Sizes, Translator, beam_search, greedy_search
+from etalstm.research.translate import Sizes, Translator, beam_search
 from etalstm.research.translate.corpus import END, PADDING, START, batch_of, padded
 from etalstm.research.translate.network import loss_of
+from etalstm.research.translate.search import greedy_search
 
 SOURCES = [[4, 5, 6, 7], [8], [9, 4, 5]]
 TARGETS = [[4, 5], [6, 7, 8, 4], []]

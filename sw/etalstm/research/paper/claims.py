@@ -3,21 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from etalstm.research.paper.cases import (
-    BASELINE,
-    BASELINES,
-    CASES,
-    COMBINE,
-    CUDNN,
-    DYNAMIC,
-    ETA,
-    ETA_PAPER,
-    FRAMEWORK,
-    Row,
-    Value,
-    find_row,
-    together,
-)
+from etalstm.research.paper import cases
+from etalstm.research.paper.cases import COMBINE, CUDNN, DYNAMIC, ETA, ETA_PAPER, Row, Value, find_row, together
 from etalstm.research.paper.requests import BOARDS
 
 
@@ -102,7 +89,7 @@ def findings(claim: Claim, rows: Sequence[Row]) -> list[Finding]:
         return [_finding(claim, setting, _cuts(claim, rows, ours, theirs)) for setting, ours, theirs in BYTES_BESIDE]
     found = []
     for case in (ETA, ETA_PAPER) if claim.case == ETA else (claim.case,):
-        for kind in (CUDNN, FRAMEWORK):
+        for kind in (CUDNN, cases.FRAMEWORK):
             for boards in (0,) if case == COMBINE else BOARDS:
                 setting = f"{boards_text(boards)} over {BASELINE_NAMES[kind]}{_means(case)}"
                 found.append(_finding(claim, setting, _ratios(claim, case, rows, kind, boards)))
@@ -110,7 +97,7 @@ def findings(claim: Claim, rows: Sequence[Row]) -> list[Finding]:
 
 
 def _means(case: str) -> str:
-    return f" ({CASES[case].partition(', ')[2]})" if ", " in CASES[case] else ""
+    return f" ({cases.CASES[case].partition(', ')[2]})" if ", " in cases.CASES[case] else ""
 
 
 Place = tuple[str, int, str]  # case, number of boards, kind of GPU software: with a benchmark they name a row
@@ -118,11 +105,11 @@ Place = tuple[str, int, str]  # case, number of boards, kind of GPU software: wi
 BYTES_BESIDE: tuple[tuple[str, Place, Place], ...] = (
     ("one board over Dyn-Arch on one board (MS1 and MS2)", (ETA_PAPER, 1, ""), (DYNAMIC, 1, "")),
     ("one board over Dyn-Arch on one board (all means)", (ETA, 1, ""), (DYNAMIC, 1, "")),
-    ("Combine-MS over the baseline, both on the GPU", (COMBINE, 0, CUDNN), (BASELINE, 0, CUDNN)),
-    ("one board over the GPU baseline (all means)", (ETA, 1, ""), (BASELINE, 0, CUDNN)),
+    ("Combine-MS over the baseline, both on the GPU", (COMBINE, 0, CUDNN), (cases.BASELINE, 0, CUDNN)),
+    ("one board over the GPU baseline (all means)", (ETA, 1, ""), (cases.BASELINE, 0, CUDNN)),
 )
 
-BASELINE_NAMES = dict(zip(BASELINES, ("tuned cuDNN", "the implied framework"), strict=True))
+BASELINE_NAMES = dict(zip(cases.BASELINES, ("tuned cuDNN", "the implied framework"), strict=True))
 
 
 def boards_text(boards: int) -> str:

@@ -20,6 +20,7 @@ from etalstm.network.benchmarks import STORAGE, Benchmark
 from etalstm.network.execution import BF16, FLOAT32, Execution
 from etalstm.network.storage import Storage
 from etalstm.research.paper.densities import densities_of
+from etalstm.research.profile import model_digest
 from etalstm.train.sealed import Record
 
 DYNAMIC, STATIC, INFERENCE, ETA, ETA_PAPER = "dynamic", "static", "inference", "eta", "eta_paper"
@@ -103,10 +104,6 @@ def _continued(benchmark: Benchmark, architecture: str, measure: Measure) -> flo
     return first + (benchmark.steps - SHORT[0]) * (second - first) / (SHORT[1] - SHORT[0])
 
 
-_ROOT = Path(__file__).parents[2]
-_DIGESTED = ("model", "plan", "network")  # what answers depend on
-
-
 class _Written(Record):
     """The file."""
 
@@ -122,7 +119,8 @@ class Runs:
     """
 
     def __init__(self, path: Path, config: str):
-        self._path, self._digest, self._found = path, _digest(config), {}
+        self._path, self._found = path, {}
+        self._digest = hashlib.sha256((config + model_digest()).encode()).hexdigest()[:16]
         if path.exists():
             self._found = self._read()
 
@@ -160,13 +158,3 @@ def _all(requests: Sequence[Request], measure: Callable[[Request], dict], proces
         return
     with worker_processes(min(len(requests), processors)) as pool:
         yield from zip(requests, pool.map(measure, requests), strict=True)
-
-
-def _digest(config: str) -> str:
-    """Tell sources and machines apart."""
-    found = hashlib.sha256(config.encode())
-    for name in _DIGESTED:
-        path = _ROOT / name
-        for source in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            found.update(source.read_bytes())
-    return found.hexdigest()[:16]
