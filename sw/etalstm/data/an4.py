@@ -24,19 +24,14 @@ class An4(Speech):
     Validation has all utterances of 9 of the training speakers, the same ones for every run. The test split is the
     published one.
 
+    `directory` holds ``an4_mfcc13.tar.xz`` with these members, N being ``train`` or ``test``:
+
+    - ``an4/etc/an4_N.fileids``: a file of features a line, as ``folder/speaker/name``
+    - ``an4/etc/an4_N.transcription``: a line for each of them, as ``CAPITAL LETTERS (name)``
+    - ``an4/feat/folder/speaker/name.mfc``: a count, int32, then so many float32, all big-endian; 13 a frame
+
     Raises :class:`DataError` if the archive is missing or damaged, or a member is missing or not what it should be; the
     message names both.
-
-    Parameters
-    ----------
-    directory : Path
-        Holds ``an4_mfcc13.tar.xz`` with these members, N being ``train`` or ``test``:
-
-        - ``an4/etc/an4_N.fileids``: a file of features a line, as ``folder/speaker/name``
-        - ``an4/etc/an4_N.transcription``: a line for each of them, as ``CAPITAL LETTERS (name)``
-        - ``an4/feat/folder/speaker/name.mfc``: a count, int32, then so many float32, all big-endian; 13 a frame
-    stack : int
-        Consecutive frames that make one step: see :class:`etalstm.data.speech.Speech`.
     """
 
     def __init__(self, directory: Path, stack: int = 1):
@@ -58,26 +53,20 @@ class An4(Speech):
 
 def _utterances(path: Path, members: dict[str, bytes], split: str) -> list[tuple[str, Utterance]]:
     """Give the utterances of a published split, each with its speaker."""
-    ids = _lines(path, members, f"etc/an4_{split}.fileids")
-    transcriptions = _transcriptions(path, members, f"etc/an4_{split}.transcription")
+    ids, texts = (f"etc/an4_{split}.{ending}" for ending in ("fileids", "transcription"))
+    transcriptions = _transcriptions(path, members, texts)
     found = []
-    for number, file in enumerate(ids, 1):
-        parts = file.strip().split("/")
+    for number, file in enumerate(_lines(path, members, ids), 1):
+        place, parts = f"{path}: {ids}, line {number}", file.strip().split("/")
         if len(parts) != 3 or not all(parts):
-            raise DataError(
-                f"{path}: etc/an4_{split}.fileids, line {number}: expected folder/speaker/name, got {file[:60]!r}"
-            )
+            raise DataError(f"{place}: expected folder/speaker/name, got {file[:60]!r}")
         labels = transcriptions.pop(parts[2], None)
         if labels is None:
-            raise DataError(
-                f"{path}: etc/an4_{split}.fileids, line {number}: {parts[2]} has no transcription, or is there twice"
-            )
+            raise DataError(f"{place}: {parts[2]} has no transcription, or is there twice")
         member = f"feat/{file.strip()}.mfc"
         found.append((parts[1], Utterance(f"{path}: {member}", _frames(path, members, member), labels)))
     if transcriptions:
-        raise DataError(
-            f"{path}: etc/an4_{split}.transcription: {next(iter(transcriptions))} is not among the file ids"
-        )
+        raise DataError(f"{path}: {texts}: {next(iter(transcriptions))} is not among the file ids")
     return found
 
 

@@ -19,23 +19,10 @@ class Batches(DataSet):
     zero. The order is the iterable's own, so whoever shuffles and wants a resumed run to have the same bits must
     shuffle alike again.
 
-    Raises ``ValueError`` if an iterable gives its batches only once, as a generator does.
-
-    Parameters
-    ----------
-    train, validation, test : iterables
-    task : str
-        One of :data:`etalstm.data.TASKS`.
-    classes : int
-        Classes, or numbers of a sequence.
-    steps : int
-        Most steps of a sequence.
-    input_size : int, optional
-        Size of an input vector; None if inputs are tokens.
-    tokens : int, optional
-        Different tokens, where they are not the classes.
-    encoding : Encoding, optional
-        Kept with what is trained, for texts to be answered.
+    The `task` is one of :data:`etalstm.data.TASKS`. `classes` counts classes, or the numbers of a sequence. `steps` are
+    the most of a sequence. `input_size` is that of an input vector, None if inputs are tokens. `tokens` counts
+    different tokens, where they are not the classes. The `encoding` is kept with what is trained, for texts to be
+    answered. Raises ``ValueError`` if an iterable gives its batches only once, as a generator does.
     """
 
     name = "batches"

@@ -52,89 +52,49 @@ def padding(batches: Sequence[Batch]) -> float:
 
 
 class DataSet(ABC):
-    """A data set with three splits.
-
-    Members
-    -------
-    name : str
-    task : str
-        One of ``TASKS``: a class for each sequence (``classify``) or each step (``tag``), the next token at each step
-        (``language``), or numbers for each sequence (``regress``).
-    classes : int
-        Classes C to tell apart, or numbers of each sequence.
-    input_size : int or None
-        Size of an input vector; None if inputs are tokens.
-    tokens : int
-        Different tokens, if inputs are tokens; as many as `classes` unless the data set says otherwise.
-    per_step : bool
-        A target at every step, or one at a sequence's last step.
-    stateful : bool
-        A batch continues the sequences of the one before: h and c are carried over, and the order is fixed.
-    masked : bool
-        Sequences have unequal lengths.
-    steps : int
-        Steps T of the longest batch, unless the user chooses others.
-    buckets : dict from int to int
-        Bounds of the length buckets, with the training sequences of each; empty if all batches have T steps.
-    fingerprint : int
-        Changes with the data; a resumed run must meet the same.
-    encoding : Encoding
-        How texts become tokens, and classes texts.
-    notes : list of str
-        What a user should know of how the data were read.
-    """
+    """A data set with three splits."""
 
     name: str
+    # One of ``TASKS``: a class for each sequence (``classify``) or each step (``tag``), the next token at each step
+    # (``language``), or numbers for each sequence (``regress``).
     task: str
-    classes: int
-    input_size: int | None
-    stateful: ClassVar[bool] = False
-    masked: bool = False
-    steps: int
-    fingerprint: int
-    encoding: Encoding = Encoding()
-    notes: Sequence[str] = ()
+    classes: int  # C, to tell apart; or how many numbers a sequence has
+    input_size: int | None  # of an input vector; None if inputs are tokens
+    stateful: ClassVar[bool] = False  # a batch goes on where the one before ended, with its h and c; the order is fixed
+    masked: bool = False  # sequences have unequal lengths
+    steps: int  # T of the longest batch, unless the user chooses others
+    fingerprint: int  # changes with the data; a resumed run must meet the same
+    encoding: Encoding = Encoding()  # how texts become tokens, and classes texts
+    notes: Sequence[str] = ()  # what a user should know of how the data were read
+    # Bounds of the length buckets, with the training sequences of each; empty if all batches have T steps.
     buckets: Mapping[int, int] = MappingProxyType({})
 
     @property
     def per_step(self) -> bool:
-        """A target at every step."""
+        """A target at every step, or one at a sequence's last step."""
         return self.task in (LANGUAGE, TAG)
 
     @property
     def tokens(self) -> int:
-        """Different tokens."""
+        """Different tokens, if inputs are tokens; as many as `classes` unless the data set says otherwise."""
         return self.classes
 
     @abstractmethod
     def epoch(self, split: str, batch: int, steps: int, generator: np.random.Generator | None = None) -> list[Batch]:
-        """Cut a split into batches.
+        """Cut a split, one of ``SPLITS``, into batches of B sequences.
 
-        Raises ``ValueError`` if there is no such split, `steps` does not suit the data, or the split fills no batch.
-
-        Parameters
-        ----------
-        split : str
-            One of ``SPLITS``.
-        batch, steps : int
-            Sequences B of every batch, and steps T: of the longest one where there are buckets, else of every one.
-        generator : numpy.random.Generator, optional
-            Shuffles and drops what does not fill a batch (training). Without it the order is fixed and the last batch
-            is filled with weight 0 (evaluation).
+        `steps` are T: of the longest batch where there are buckets, else of every one. A `generator` shuffles, and what
+        does not fill a batch is dropped (training). Without it the order is fixed, and the last batch is filled with
+        weight 0 (evaluation). Raises ``ValueError`` if there is no such split, `steps` does not suit the data, or the
+        split fills no batch.
         """
 
     def in_buckets(self, bounds: tuple[int, ...] | str, batch: int) -> "DataSet":
         """Give the same data with batches of similar length: see :mod:`etalstm.data.buckets`.
 
-        Raises ``ValueError`` if the data set has no examples that could be put together in another way, or no training
-        sequence falls into a bucket.
-
-        Parameters
-        ----------
-        bounds : ascending integers, ``auto`` or ``none``
-            Longer sequences are cut at the last bound; with ``auto`` at :attr:`steps`. With ``none`` nothing changes.
-        batch : int
-            Sequences that a bucket has at least with ``auto``.
+        `bounds` ascend, or are ``auto`` or ``none``. Longer sequences are cut at the last bound; with ``auto`` at
+        :attr:`steps`, and a bucket has `batch` sequences at least. With ``none`` nothing changes. Raises ``ValueError``
+        if the data set has no examples that could be put together in another way, or a bucket no training sequence.
         """
         return self if bounds == NONE else self._bucketed(bounds, batch)
 

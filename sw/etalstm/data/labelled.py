@@ -28,13 +28,8 @@ Text = tuple[int, list[str]]  # the number of a text's class, and its words in l
 class LabelledTexts(Sequences):
     """Texts whose words are known from the training.
 
-    Parameters
-    ----------
-    splits : dict from a split's name to a list of Text
-    labels : sequence of str    names of the classes
-    steps : int                 words T of a text that are used, unless the user chooses others
-    least : int                 a word that the training split has less often is unknown
-    keep_end : bool             of a longer text the last T words are used, else the first
+    `labels` name the classes. `steps` words T of a text are used, unless the user chooses others: the last ones with
+    `keep_end`, else the first. A word that the training split has less often than `least` is unknown.
     """
 
     def __init__(

@@ -102,8 +102,6 @@ def of_length(epoch: list[Batch], length: int, size: int, per_step: bool) -> lis
     """Put together batches of `size` sequences of an epoch that have just so many steps; what fills no batch is left.
 
     Raises ``ValueError`` if fewer than `size` sequences have the length.
-
-    `per_step`: see :class:`etalstm.data.DataSet`.
     """
     lengths = np.concatenate([batch.lengths for batch in epoch])
     fitting = np.flatnonzero(lengths == length)

@@ -107,12 +107,7 @@ def _unknown(splits: dict[str, list[np.ndarray]], encoding: Encoding) -> list[st
 
 
 class OwnText(TokenStreams):
-    """A text of the user, for the task ``language``.
-
-    Parameters
-    ----------
-    splits : dict from a split's name to int64 tokens, (N,)
-    """
+    """A text of the user, for the task ``language``."""
 
     name = OWN
     steps = STREAM_STEPS

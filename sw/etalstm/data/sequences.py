@@ -30,23 +30,11 @@ class Example:
 class Sequences(DataSet):
     """Examples in memory. Batches for training hold sequences of similar length, so that few steps are padding.
 
-    Raises :class:`DataError` if there is no example.
-
-    Parameters
-    ----------
-    task : str
-        ``classify``, ``regress`` or ``tag``.
-    splits : dict from a split's name to a list of Example
-    classes : int
-        Classes or tags, or numbers of a target.
-    tokens : int
-        Different tokens; 0 where inputs are vectors.
-    steps : int, optional
-        Steps T unless the user chooses others; those of the longest sequence, at most ``MOST_STEPS``, if not given.
-    masked : bool, optional
-        Whether lengths are unequal, where that is known before.
-    keep_end : bool
-        Of a sequence that is longer than a batch the last steps are used, else the first.
+    The `task` is ``classify``, ``regress`` or ``tag``. `classes` counts classes or tags, or the numbers of a target.
+    `tokens` is 0 where inputs are vectors. `steps`, if not given, are those of the longest sequence, at most
+    ``MOST_STEPS``. `masked` says whether lengths are unequal, where that is known before. With `keep_end` the last
+    steps of a sequence that is longer than a batch are used, else the first. Raises :class:`DataError` if there is no
+    example.
     """
 
     def __init__(
@@ -161,16 +149,10 @@ def hold_out(items: Sequence, share: float, seed: int = 0) -> tuple[list, list]:
 def examples_of(x: Items, y: Items, lengths: Items | None, task: str) -> list[Example]:
     """Give the examples of arrays.
 
-    Raises :class:`DataError` if arrays are of other shapes or kinds, or a number is not finite; the message gives the
-    sequence.
-
-    Parameters
-    ----------
-    x : array, (N, T, I) numbers or (N, T) integers (tokens); or a list of N arrays (T, I) or (T,)
-    y : array
-        Integers, (N,) (``classify``) or (N, T) (``tag``), or numbers, (N,) or (N, C) (``regress``).
-    lengths : N integers, optional
-        Steps of each sequence; all if not given.
+    `x` is (N, T, I) numbers or (N, T) integers (tokens); or a list of N arrays (T, I) or (T,). `y` is integers, (N,)
+    (``classify``) or (N, T) (``tag``), or numbers, (N,) or (N, C) (``regress``). `lengths` are N integers, the steps of
+    each sequence; all if not given. Raises :class:`DataError` if arrays are of other shapes or kinds, or a number is
+    not finite; the message gives the sequence.
     """
     steps = lengths_of(x, lengths)
     if isinstance(y, np.ndarray) and not y.ndim:

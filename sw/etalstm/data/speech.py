@@ -75,18 +75,12 @@ class SpeechBatch:
 class Speech:
     """Utterances in memory. Each coefficient is normalised by its mean and deviation in the training split.
 
-    Raises :class:`DataError` if an utterance has fewer steps than CTC needs for its labels.
+    The splits are ``train``, ``validation`` and ``test``, none of them empty. `stack` consecutive frames make one step:
+    I = ``stack`` · C. A last step without enough frames is filled with 0, the mean. Raises :class:`DataError` if an
+    utterance has fewer steps than CTC needs for its labels.
 
     `input_size`: I. `steps`: of a mean training utterance, rounded up. `fingerprint`: tells data apart, whatever the
     stack.
-
-    Parameters
-    ----------
-    splits : dict from a split's name to a list of Utterance
-        ``train``, ``validation`` and ``test``, none of them empty.
-    stack : int
-        Consecutive frames that make one step: I = ``stack`` · C. A last step without enough frames is filled with 0,
-        the mean.
     """
 
     def __init__(self, splits: dict[str, list[Utterance]], stack: int = 1):

@@ -20,12 +20,7 @@ END = "<eos>"
 
 
 class TokenStreams(DataSet):
-    """A text whose splits are contiguous, and every batch row of which is one long stream.
-
-    Parameters
-    ----------
-    splits : dict from a split's name to int64 tokens, (N,)
-    """
+    """A text whose splits, int64 tokens (N,) by name, are contiguous; every row of a batch is one long stream."""
 
     task = LANGUAGE
     stateful = True

@@ -29,15 +29,10 @@ class Row:
 class Table:
     """A file of rows.
 
-    Raises :class:`DataError` if it cannot be read, rows have unequal numbers of fields, or two columns have one name.
-
-    Parameters
-    ----------
-    path : Path    ending on one of ``DELIMITERS``
-    names : sequence of str
-        Columns that the user names. If one of them, or a well-known name, is in the first line, then that line has the
-        names of the columns. Otherwise the columns are called 1, 2, 3, and so on. A name of digits does not count: it
-        may be a number of the first row.
+    The path ends on one of ``DELIMITERS``. `names` are columns that the user names. If one of them, or a well-known
+    name, is in the first line, then that line has the names of the columns. Otherwise the columns are called 1, 2, 3,
+    and so on. A name of digits does not count: it may be a number of the first row. Raises :class:`DataError` if the
+    file cannot be read, rows have unequal numbers of fields, or two columns have one name.
     """
 
     def __init__(self, path: Path, names=()):
@@ -80,16 +75,12 @@ class Table:
 
         Raises :class:`DataError` if there is no column of the name that is given.
         """
-        if name is not None:
-            return self._named(name)
         lowered = [column.lower() for column in self.columns]
-        return next((lowered.index(column) for column in known if column in lowered), None)
-
-    def _named(self, name: str) -> int:
-        lowered = [column.lower() for column in self.columns]
-        if name.lower() not in lowered:
+        names = known if name is None else (name.lower(),)
+        found = next((lowered.index(column) for column in names if column in lowered), None)
+        if name is not None and found is None:
             raise DataError(f"{self.path}: has no column {name!r}; there are: {', '.join(self.columns)}")
-        return lowered.index(name.lower())
+        return found
 
     def place(self, row: Row, column: int) -> str:
         """Say where a field is."""
@@ -122,7 +113,8 @@ class Table:
 
         Raises :class:`DataError` if there is no column of one of the names.
         """
-        return [self._named(name) for name in names] or [n for n in range(len(self.columns)) if n not in others]
+        named = [n for name in names if (n := self.find(name, ())) is not None]
+        return named or [n for n in range(len(self.columns)) if n not in others]
 
     def sequences(self, column: int | None) -> list[list[Row]]:
         """Give the rows of each sequence: of one value in a column, or without a column between blank lines."""
