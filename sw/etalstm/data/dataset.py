@@ -52,21 +52,36 @@ def padding(batches: Sequence[Batch]) -> float:
 
 
 class DataSet(ABC):
-    """A data set with three splits."""
+    """A data set with three splits.
+
+    Members
+    -------
+    name : str
+    task : str
+        One of ``TASKS``: a class for each sequence (``classify``) or each step (``tag``), the next token at each step
+        (``language``), or numbers for each sequence (``regress``).
+    classes : int               classes C to tell apart, or numbers of each sequence
+    input_size : int or None    size of an input vector; None if inputs are tokens
+    stateful : bool             a batch goes on from the h and c that the one before left; the order is fixed
+    masked : bool               sequences have unequal lengths
+    steps : int                 steps T of the longest batch, unless the user chooses others
+    fingerprint : int           changes with the data; a resumed run must meet the same
+    encoding : Encoding         how texts become tokens, and classes texts
+    notes : list of str         what a user should know of how the data were read
+    buckets : dict from int to int
+        Bounds of the length buckets, with the training sequences of each; empty if all batches have T steps.
+    """
 
     name: str
-    # One of ``TASKS``: a class for each sequence (``classify``) or each step (``tag``), the next token at each step
-    # (``language``), or numbers for each sequence (``regress``).
     task: str
-    classes: int  # C, to tell apart; or how many numbers a sequence has
-    input_size: int | None  # of an input vector; None if inputs are tokens
-    stateful: ClassVar[bool] = False  # a batch goes on where the one before ended, with its h and c; the order is fixed
-    masked: bool = False  # sequences have unequal lengths
-    steps: int  # T of the longest batch, unless the user chooses others
-    fingerprint: int  # changes with the data; a resumed run must meet the same
-    encoding: Encoding = Encoding()  # how texts become tokens, and classes texts
-    notes: Sequence[str] = ()  # what a user should know of how the data were read
-    # Bounds of the length buckets, with the training sequences of each; empty if all batches have T steps.
+    classes: int
+    input_size: int | None
+    stateful: ClassVar[bool] = False
+    masked: bool = False
+    steps: int
+    fingerprint: int
+    encoding: Encoding = Encoding()
+    notes: Sequence[str] = ()
     buckets: Mapping[int, int] = MappingProxyType({})
 
     @property

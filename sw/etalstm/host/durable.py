@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 
 @contextmanager
@@ -34,6 +35,31 @@ def write_whole(path: Path, content: str | bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)  # the new name itself must survive a power cut
+
+
+class AppendedFile:
+    """A file that is written piece by piece, each flushed at once. A context manager that closes it."""
+
+    def __init__(self, path: Path, mode: str, encoding: str | None = None):
+        self.path = path
+        self._file = open(path, mode, encoding=encoding)  # noqa: SIM115  closed by close()
+
+    def append(self, content: str | bytes) -> None:
+        """Write a piece; ``OSError`` names the file."""
+        with naming(self.path):
+            self._file.write(content)
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file; what could not be written before is tried once more."""
+        with naming(self.path):
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def sync(path: Path) -> None:

@@ -68,53 +68,39 @@ class Chooser:
     the cycles and save nothing. ``ms1-bf16`` is no candidate, as it would always win with at most 3.2 words. Its cost
     is accuracy, so a user must ask for it.
 
-    `storage`: one of ``CHOOSING``.
-
-    Members
-    -------
-    policies : tuple of str             of the epoch at hand
-    state : dict of lists of numbers    all of it, for a checkpoint; may be set
+    `storage`: one of ``CHOOSING``. `state`: all of it, for a checkpoint, and may be set to what one has: epochs for
+    which each layer has been dense, and the epoch's sums.
     """
 
     def __init__(self, layers: int, storage: str = SMALLEST):
         self._fastest = storage == FASTEST
-        self.state = {
-            "dense_for": [0] * layers, "words": [0.0] * layers, "deltas": [0.0] * layers, "iterations": 0
-        }  # fmt: skip
+        self._begin([0] * layers)
 
-    @property
-    def state(self) -> dict:
-        """Epochs for which each layer has been dense, and the epoch's sums."""
-        sums = {"words": [*self._words], "deltas": [*self._deltas], "iterations": self._iterations}
-        return {"dense_for": [*self._dense_for]} | sums
-
-    @state.setter
-    def state(self, state: dict) -> None:
-        self._dense_for, self._words = [*state["dense_for"]], [*state["words"]]
-        deltas = state.get("deltas", [0.0] * len(self._words))  # checkpoints made before ``auto-fastest`` have none
-        self._deltas, self._iterations = [*deltas], state["iterations"]
+    def _begin(self, dense_for: list[int]) -> None:
+        sums = {name: [0.0] * len(dense_for) for name in ("words", "deltas")}
+        self.state: dict = {"dense_for": dense_for, **sums, "iterations": 0}
 
     @property
     def policies(self) -> tuple[str, ...]:
         """What each layer keeps in the epoch at hand."""
-        return tuple("dense" if epochs else "ms1" for epochs in self._dense_for)
+        return tuple("dense" if epochs else "ms1" for epochs in self.state["dense_for"])
 
     def measure(self, usages: list[Usage]) -> None:
         """Take in what the layers kept in an iteration; of a dense one not every device knows what it would."""
-        for layer, (usage, dense) in enumerate(zip(usages, self._dense_for, strict=True)):
-            self._words[layer] += 0.0 if dense else words_per_element(usage)
-            self._deltas[layer] += 0.0 if dense else usage.delta_density
-        self._iterations += 1
+        for layer, (usage, dense) in enumerate(zip(usages, self.state["dense_for"], strict=True)):
+            self.state["words"][layer] += 0.0 if dense else words_per_element(usage)
+            self.state["deltas"][layer] += 0.0 if dense else usage.delta_density
+        self.state["iterations"] += 1
 
     def end_epoch(self) -> None:
         """Choose anew."""
-        sums, bar = (self._deltas, DELTA_BAR) if self._fastest else (self._words, DENSE_TENSORS)
-        for layer, (total, dense) in enumerate(zip(sums, self._dense_for, strict=True)):
+        kind, bar = ("deltas", DELTA_BAR) if self._fastest else ("words", DENSE_TENSORS)
+        chosen = []
+        for total, dense in zip(self.state[kind], self.state["dense_for"], strict=True):
             stays = 0 < dense < PROBE_EPOCHS
-            loses = not dense and total > bar * self._iterations
-            self._dense_for[layer] = dense + 1 if stays or loses else 0
-        nothing = [0.0] * len(self._dense_for)
-        self._words, self._deltas, self._iterations = nothing, [*nothing], 0
+            loses = not dense and total > bar * self.state["iterations"]
+            chosen.append(dense + 1 if stays or loses else 0)
+        self._begin(chosen)
 
 
 def words_per_element(usage: Usage) -> float:

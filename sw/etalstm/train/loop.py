@@ -71,16 +71,12 @@ class Trainer:
 
     Parameters
     ----------
-    device : Device
-        Open; stays open.
+    device : Device              open; stays open
     out : Path or RunFolder
         The run's folder, or one that is open already; made if it does not exist, closed at the end of :meth:`run`.
-    resume : bool
-        Go on from the folder's checkpoint, with the same bits as a run that was never interrupted.
-    overwrite : bool
-        Begin anew where the folder holds a run.
-    data : DataSet, optional
-        What is learnt; that of the settings if not given.
+    resume : bool                go on from the folder's checkpoint, with the bits of a run that was never interrupted
+    overwrite : bool             begin anew where the folder holds a run
+    data : DataSet, optional     what is learnt; that of the settings if not given
     """
 
     def __init__(
@@ -151,20 +147,12 @@ class Trainer:
     def run(self, report: Callable[[dict], None] = lambda entry: None) -> dict:
         """Train until epochs or iterations are done, or a signal comes; then write a checkpoint and evaluate.
 
-        What is evaluated is the test split, with the last weights, or with early stopping with the best ones. Raises
-        :class:`DivergedError` if loss or gradient are not finite any more; the last checkpoint stays as it was;
-        :class:`DamagedMemoryError` if a scrub finds the device's memory changed; likewise.
+        What is evaluated is the test split, with the last weights, or with early stopping with the best ones. `report`
+        is given every entry of the log as it is written. The last one is the result: its ``kind`` is ``test``, or
+        ``interrupted`` if the run was, with the ``signal``; then nothing was evaluated.
 
-        Parameters
-        ----------
-        report : callable
-            Given every entry of the log as it is written.
-
-        Returns
-        -------
-        dict
-            The last entry: ``kind`` is ``test``, or ``interrupted`` if the run was, with the ``signal``; then nothing
-            was evaluated.
+        Raises :class:`DivergedError` if loss or gradient are not finite any more, :class:`DamagedMemoryError` if a
+        scrub finds the device's memory changed; the last checkpoint stays as it was.
         """
         quiet = np.errstate(over="ignore", invalid="ignore")  # divergence is found by looking at loss and norm
         # one BLAS thread: with several, the bits of a product could depend on how many there are

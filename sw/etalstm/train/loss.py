@@ -65,20 +65,11 @@ def untrained_loss(data: DataSet, batch: int, steps: int) -> float:
 def softmax_cross_entropy(
     logits: np.ndarray, targets: np.ndarray, weights: np.ndarray, whole: float | None = None
 ) -> tuple[Loss, np.ndarray]:
-    """Compare logits with targets.
+    """Compare logits, float32 (N, C), with targets, integers (N,), of weights, float32 (N,).
 
-    Parameters
-    ----------
-    logits : array, float32, (N, C)        becomes the gradient: with 10,000 classes a second such array costs more
-                                           time than what is computed in it
-    targets : array, integers, (N,)
-    weights : array, float32, (N,)
-    whole : float, optional                weights of the whole batch, where the N targets are a part of one
-
-    Returns
-    -------
-    Loss                                  of the N targets
-    gradient : array, float32, (N, C)     of the whole batch's mean loss by the logits; `logits` itself
+    Gives the loss of the N targets, and the gradient of the whole batch's mean loss by the logits, float32 (N, C). The
+    gradient is `logits` itself: with 10,000 classes a second such array costs more time than what is computed in it.
+    `whole` has the weights of the whole batch, where the N targets are a part of one.
     """
     rows = np.arange(targets.size)
     ranked_first = logits.argmax(axis=1)
@@ -102,18 +93,10 @@ def softmax_cross_entropy(
 def squared_error(
     outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray, whole: float | None = None
 ) -> tuple[Loss, np.ndarray]:
-    """Compare numbers with targets.
+    """Compare numbers with targets, both float32 (N, C), of weights, float32 (N,).
 
-    Parameters
-    ----------
-    outputs, targets : arrays, float32, (N, C)
-    weights : array, float32, (N,)
-    whole : float, optional               weights of the whole batch, where the N sequences are a part of one
-
-    Returns
-    -------
-    Loss                                  of each of the N sequences the mean over its C numbers
-    gradient : array, float32, (N, C)     of the whole batch's mean loss by the outputs
+    Gives the loss, of each of the N sequences the mean over its C numbers, and the gradient of the whole batch's mean
+    loss by the outputs, float32 (N, C). `whole` is as of :func:`softmax_cross_entropy`.
     """
     error = outputs - targets
     squares = np.square(error).mean(axis=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 from etalstm.errors import RunError
 from etalstm.host.drawing import pyplot, save_figure
-from etalstm.host.durable import naming, write_whole
+from etalstm.host.durable import AppendedFile, write_whole
 from etalstm.network.storage import PRODUCTS_OF_DELTA
 from etalstm.train.loss import SCORES
 from etalstm.train.sealed import Progress
@@ -63,8 +63,8 @@ def forward_arithmetic(means: dict[str, float]) -> float:
     return (1 + PRODUCTS_OF_DELTA) * means["arithmetic"] - PRODUCTS_OF_DELTA * means["backward_arithmetic"]
 
 
-class MetricsLog:
-    """Writes ``metrics.jsonl``. Usable as a context manager that closes it.
+class MetricsLog(AppendedFile):
+    """Writes ``metrics.jsonl``.
 
     Raises :class:`RunError` if a line is not what a run writes; the last one may have been cut by a crash.
 
@@ -80,8 +80,7 @@ class MetricsLog:
         self._shares = Shares()
         for entry in entries:
             self._count(entry)
-        self._path = path
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  open for the whole run
+        super().__init__(path, "a", "utf-8")
 
     def saved(self) -> dict[str, float]:
         """Average what the run's iterations kept and computed, as shares of a dense run's; {} if none was counted."""
@@ -94,20 +93,7 @@ class MetricsLog:
     def write(self, entry: dict) -> None:
         """Append one object and flush it."""
         self._count(entry)
-        with naming(self._path):
-            self._file.write(_line(entry))
-            self._file.flush()
-
-    def close(self) -> None:
-        """Close the file; what could not be written before is tried once more."""
-        with naming(self._path):
-            self._file.close()
-
-    def __enter__(self) -> "MetricsLog":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self.append(_line(entry))
 
 
 def read_log(path: Path) -> list[dict]:

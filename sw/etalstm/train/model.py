@@ -28,13 +28,8 @@ class HostModel:
     """Embedding (for tokens) and output layer around an LSTM.
 
     `identity`: task and sizes: C outputs, H units of the top LSTM layer, tokens and the size E of their vectors.
-    `seed`: draws the first parameters.
-
-    Members
-    -------
-    parameters, gradients : dict of arrays, float32
-        ``output.weights`` (C, H) unless they are tied to the embedding, ``output.bias`` (C,), and ``embedding``
-        (tokens, E) if there is one.
+    `seed`: draws the first parameters. `parameters`, `gradients`: float32, ``output.weights`` (C, H) unless they are
+    tied to the embedding, ``output.bias`` (C,), and ``embedding`` (tokens, E) if there is one.
     """
 
     def __init__(self, identity: Identity, seed: int):
@@ -90,21 +85,12 @@ class HostModel:
     def compare(
         self, batch: Batch, y: np.ndarray, whole: float | None = None, number: int = 0
     ) -> tuple[Loss, np.ndarray, np.ndarray]:
-        """Compare outputs with targets.
+        """Compare the outputs for y, float32 (T, B, H), with targets.
 
-        Parameters
-        ----------
-        y : array, float32, (T, B, H)
-        whole : float, optional    the weights of a larger batch, of which this one is a slice
-        number : int               of that slice: the gradient is there until the next comparison of the same number
-
-        Returns
-        -------
-        Loss
-        gradient : array, float32, (N, C)
-            Of the mean loss of the larger batch by the outputs, N = T·B or B.
-        rows : array, float32, (N, H)
-            Those of y that the outputs are made of.
+        Gives the loss; its gradient by the outputs, float32 (N, C), N = T·B or B; and the rows of y that the outputs
+        are made of, float32 (N, H). The batch may be a slice of a larger one: `whole` has the weights of that, whose
+        mean loss the gradient is of. `number` is that of the slice: the gradient is there until the next comparison of
+        the same number.
         """
         rows = self._rows(y, batch.lengths)
         kept = self._kept.get(number)

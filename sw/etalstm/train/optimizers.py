@@ -13,7 +13,7 @@ of the weights, and no update runs on the device.
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -115,10 +115,7 @@ Layers = list[LayerParameters]
 class Optimizer(ABC):
     """Updates the parameters on the device and on the host, and has what it remembers of their gradients.
 
-    Members
-    -------
-    kinds : tuple of str                           what is remembered for each parameter
-    host : dict from a kind to a dict of arrays    of the host's parameters; may be set
+    `kinds` names what is remembered for each parameter. `host` has that of the host's, by kind; it may be set.
     """
 
     kinds: ClassVar[tuple[str, ...]]
@@ -191,20 +188,7 @@ class Sgd(Optimizer):
         values[name], speeds[name] = descend(values[name], speeds[name], gradient, rule, rule.weight_decay)
 
 
-class _Moved(NamedTuple):
-    """A parameter after a step of Adam, and its two moments."""
-
-    values: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-
-
-class _MovedLayer(NamedTuple):
-    """The same of a layer's weights and bias."""
-
-    parameters: LayerParameters
-    first: LayerParameters
-    second: LayerParameters
+_Moved = tuple[np.ndarray, np.ndarray, np.ndarray]  # a parameter after a step of Adam, and its two moments
 
 
 class Adam(Optimizer):
@@ -239,21 +223,22 @@ class Adam(Optimizer):
             moved = [self._layer(*layer, rate=rate, scale=scale, number=number) for layer in rows]
         except ValueError as error:  # LayerParameters found a value that is not finite
             raise DivergedError(f"the update has overflowed: {error}") from error
-        session.load([layer.parameters for layer in moved])
-        self._device = {"first": [layer.first for layer in moved], "second": [layer.second for layer in moved]}
+        parameters, *moments = (list(layers) for layers in zip(*moved, strict=True))
+        session.load(parameters)
+        self._device = dict(zip(self.kinds, moments, strict=True))
 
     def _layer(
         self, parameters: LayerParameters, gradients: LayerGradients, first: LayerParameters,
         second: LayerParameters, rate: float, scale: np.float32, number: int,
-    ) -> _MovedLayer:  # fmt: skip
-        """Move one layer's weights and bias."""
+    ) -> list[LayerParameters]:  # fmt: skip
+        """Move one layer's weights and bias; give the parameters and their two moments."""
 
         def move(name: str) -> _Moved:
             values, gradient, mean, square = (getattr(entry, name) for entry in (parameters, gradients, first, second))
             return self._move(name, values, gradient, mean, square, rate, scale, number)
 
         pairs = zip(move("weights"), move("bias"), strict=True)
-        return _MovedLayer(*(LayerParameters(weights, bias, parameters.gates) for weights, bias in pairs))
+        return [LayerParameters(weights, bias, parameters.gates) for weights, bias in pairs]
 
     def _update_host(self, name: str, rate: float, scale: np.float32, number: int) -> None:
         values, first, second = self.model.parameters, self.host["first"], self.host["second"]
@@ -277,7 +262,7 @@ class Adam(Optimizer):
         size = np.float32(rate / (1 - power(settings.beta1, number)))
         root = np.float32(math.sqrt(1 - power(settings.beta2, number)))
         moved = values - size * first / (np.sqrt(second) / root + np.float32(settings.epsilon))
-        return _Moved(moved, first, second)
+        return moved, first, second
 
 
 def optimizer_of(settings: Settings, model: HostModel, network: NetworkShape) -> Optimizer:

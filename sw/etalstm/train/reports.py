@@ -13,12 +13,12 @@ import struct
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from etalstm.errors import RunError
-from etalstm.host.durable import naming
+from etalstm.host.durable import AppendedFile
 from etalstm.train.settings import Settings
 
 EVENT_FILE = "events.out.tfevents"  # how the names of event files begin: by that TensorBoard knows them
@@ -28,16 +28,9 @@ _POLYNOMIAL = 0x82F63B78  # CRC-32C, reflected
 _MASK_DELTA = 0xA282EAD8  # records store rotated checksums, so that one of a checksum is not trivial
 
 
-def _table() -> list[int]:
-    entries = []
-    for value in range(256):
-        for _ in range(8):
-            value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
-        entries.append(value)
-    return entries
-
-
-_TABLE = _table()
+_TABLE = list(range(256))
+for _ in range(8):
+    _TABLE = [value >> 1 ^ (_POLYNOMIAL if value & 1 else 0) for value in _TABLE]
 
 
 def masked_crc32c(data: bytes) -> int:
@@ -80,8 +73,8 @@ def record(content: bytes) -> bytes:
     )
 
 
-class EventFile:
-    """A new event file of TensorBoard in a folder. Usable as a context manager that closes it.
+class EventFile(AppendedFile):
+    """A new event file of TensorBoard in a folder.
 
     A file is a sequence of records. A record is its length (8 bytes), a checksum of that, an ``Event`` message, and a
     checksum of that. The messages are few enough to be put together field by field. Source:
@@ -94,34 +87,18 @@ class EventFile:
     def __init__(self, folder: Path, resumed_at: int | None = None):
         folder.mkdir(parents=True, exist_ok=True)
         now = time.time()
-        self.path = folder / f"{EVENT_FILE}.{int(now)}.{socket.gethostname()}.{os.getpid()}.{next(_opened)}"
-        self._file = open(self.path, "xb")  # noqa: SIM115  closed by close()
-        self._write(_event(now, 0, _message(3, b"brain.Event:2")))
+        name = f"{EVENT_FILE}.{int(now)}.{socket.gethostname()}.{os.getpid()}.{next(_opened)}"
+        super().__init__(folder / name, "xb")
+        self.append(record(_event(now, 0, _message(3, b"brain.Event:2"))))
         if resumed_at is not None:
-            self._write(_event(now, resumed_at + 1, _message(7, b"\x08\x01")))  # session_log: START
+            self.append(record(_event(now, resumed_at + 1, _message(7, b"\x08\x01"))))  # session_log: START
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Append numbers by their tags at a step, from 0 on; those that are no finite float32 are shown as gaps."""
         finite = {tag: value for tag, value in values.items() if abs(value) <= LARGEST}
         if finite:
             content = b"".join(_scalar(tag, value) for tag, value in finite.items())
-            self._write(_event(time.time(), step, _message(5, content)))
-
-    def _write(self, content: bytes) -> None:
-        with naming(self.path):
-            self._file.write(record(content))
-            self._file.flush()
-
-    def close(self) -> None:
-        """Close the file; what could not be written before is tried once more."""
-        with naming(self.path):
-            self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+            self.append(record(_event(time.time(), step, _message(5, content))))
 
 
 Report = Callable[[dict], None]

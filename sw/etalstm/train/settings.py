@@ -306,10 +306,7 @@ class Settings(DataSettings):
     def delta_inputs_at(self, threshold: float | None = None) -> DeltaInputs:
         """Give what of their inputs the layers broadcast, the default of `refresh` filled in.
 
-        Parameters
-        ----------
-        threshold : float, optional
-            Θ to which an input_target has moved it. Not given: there is no target, or it is the first epoch.
+        The threshold is the Θ that an input_target has chosen; None without a target, and in the first epoch.
         """
         if threshold is not None:
             return DeltaInputs(threshold, self.refresh or 0)
@@ -335,12 +332,8 @@ class Settings(DataSettings):
     def execution(self, storage: Storage) -> Execution:
         """Give how a run's network is computed in the first epoch, but for what is left to the device.
 
-        ``auto`` slices become 1. Tokens are not shared.
-
-        Parameters
-        ----------
-        storage : Storage
-            What layers keep now: with a `storage` that chooses, it changes from epoch to epoch.
+        `storage` is what layers keep now: where the settings' one chooses, it changes from epoch to epoch. ``auto``
+        slices become 1. Tokens are not shared.
         """
         slices, machine = 1 if isinstance(self.slices, str) else self.slices, architecture(self.architecture)
         return Execution(storage, slices, self.delta_inputs_at(), self.weight_format, architecture=machine)

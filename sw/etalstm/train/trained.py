@@ -65,24 +65,14 @@ LAST, BEST = CHECKPOINTS = ("last", "best")
 class TrainedModel:
     """A network as a run has left it. Usable as a context manager that closes its device.
 
-    Raises :class:`CheckpointError` if the checkpoint is damaged, or its sizes or its encoding are not the run's.
-
-    Parameters
-    ----------
-    path : Path
-        Of the checkpoint.
-    settings : Settings
-        Of the run.
-    device : Device
-        Open; closed by :meth:`close`.
+    `path` is that of the checkpoint, `settings` and `encoding` are the run's. The device is open; :meth:`close` closes
+    it. Raises :class:`CheckpointError` if the checkpoint is damaged, or its sizes or its encoding are not the run's.
 
     Members
     -------
-    identity : Identity
-    settings : Settings
-    encoding : Encoding
-    layers : list of LayerParameters
-    model : HostModel
+    identity : Identity                 sizes and task of the network
+    layers : list of LayerParameters    of the LSTM
+    model : HostModel                   embedding and output layer
     """
 
     def __init__(self, path: Path, settings: Settings, encoding: Encoding, device: Device):
@@ -99,8 +89,7 @@ class TrainedModel:
         except (KeyError, ValueError) as error:
             raise CheckpointError(f"{path}: not the tensors of its network: {error}") from error
         for name, array in found.items():
-            if array.shape != self.model.parameters[name].shape:
-                expected = self.model.parameters[name].shape
+            if array.shape != (expected := self.model.parameters[name].shape):
                 raise CheckpointError(f"{path}: tensor host.{name} has shape {array.shape}, expected {expected}")
         self.model.parameters = found
         delta_inputs = settings.delta_inputs_at(saved.description.position.input_threshold)
@@ -119,23 +108,16 @@ class TrainedModel:
     ) -> dict[str, float]:
         """Give the loss on a split, and the score of the task: accuracy, perplexity or rmse.
 
-        Raises ``ValueError`` if the data are not what the network was trained for, there is no such split, or a size is
-        not above 0.
-
-        Parameters
-        ----------
-        split : str
-            One of :data:`etalstm.data.SPLITS`.
-        batch, steps : int, optional
-            Those of the run if not given; its length buckets are used where there are no steps.
+        The split is one of :data:`etalstm.data.SPLITS`. Batch and steps are those of the run if not given; its length
+        buckets are used where there are no steps. Raises ``ValueError`` if the data are not what the network was
+        trained for, there is no such split, or a size is not above 0.
         """
         identity = self.identity
         found: dict[str, str | int] = {"task": data.task, "outputs": data.classes, "encoding": data.encoding.digest}
         if data.input_size:
             found |= {"input_size": data.input_size, "tokens": 0}
         for name, theirs in found.items():
-            if getattr(identity, name) != theirs:
-                ours = getattr(identity, name)
+            if (ours := getattr(identity, name)) != theirs:
                 raise ValueError(f"the network was trained for other data: its {name} is {ours}, theirs is {theirs}")
         if not data.input_size and data.tokens > identity.tokens:
             raise ValueError(f"the network knows {identity.tokens} tokens, the data have {data.tokens}")
@@ -155,21 +137,11 @@ class TrainedModel:
         return check_size("batch", batch), check_size("steps", steps)
 
     def predict(self, inputs: Sequence) -> list:
-        """Answer sequences.
+        """Answer sequences: texts; tokens, int64, (T,); or vectors, float32, (T, I). Their lengths may differ.
 
-        Raises :class:`DataError` if one is empty, of another size, or has a token that is not known; the message gives
-        its number.
-
-        Parameters
-        ----------
-        inputs : list of str, or of arrays
-            Texts; tokens, int64, (T,); or vectors, float32, (T, I). Their lengths may differ.
-
-        Returns
-        -------
-        list
-            For each sequence its class (``classify``), its classes step by step (``tag``), its numbers, float32, (C,)
-            (``regress``), or the most probable next token's text (``language``).
+        The answer to a sequence is its class (``classify``), its classes step by step (``tag``), its numbers, float32,
+        (C,) (``regress``), or the most probable next token's text (``language``). Raises :class:`DataError` if a
+        sequence is empty, of another size, or has a token that is not known; the message gives its number.
         """
         arrays = [self._array(number, entry) for number, entry in enumerate(inputs)]
         answers = []
@@ -221,24 +193,11 @@ class TrainedModel:
         return [self.encoding.name_of(int(number)) for number in ranked_first]
 
     def generate(self, prompt: str, length: int, temperature: float = 1.0, seed: int = 0) -> str:
-        """Go on with a text.
+        """Go on with a text: give so many tokens (`length`) that follow the prompt, without it; never the unknown one.
 
-        Raises ``ValueError`` if the network models no language, or a number is out of its range; :class:`DataError` if
-        the prompt is empty or has a token that is not known.
-
-        Parameters
-        ----------
-        prompt : str
-            At least one token.
-        length : int
-            Tokens to add.
-        temperature : float
-            Divides the logits before a token is drawn; 0 takes the most probable one.
-
-        Returns
-        -------
-        str
-            The tokens that were added, without the prompt; never the unknown one.
+        The prompt has at least one token. The `temperature` divides the logits before a token is drawn; 0 takes the
+        most probable one. Raises ``ValueError`` if the network models no language, or a number is out of its range;
+        :class:`DataError` if the prompt is empty or has a token that is not known.
         """
         if self.identity.task != LANGUAGE:
             raise ValueError(f"only a network of the task language generates, this one's is {self.identity.task}")
@@ -294,22 +253,15 @@ def draw(logits: np.ndarray, temperature: float, generator: np.random.Generator)
 def load(
     run: Path | str, device: str | Device = "golden", preset: str | None = None, checkpoint: str | None = None
 ) -> TrainedModel:
-    """Load what a run has trained.
+    """Load what a run has trained, from the folder of ``eta-lstm train``.
+
+    `device` computes, as :func:`etalstm.device.open_device` takes it; the run's own does not matter. `preset` is the
+    accelerator's configuration; that of the run if not given. `checkpoint` is ``best``, the one with the lowest
+    validation loss, or ``last``; if not given the best, if there is one.
 
     Raises :class:`RunError` if the folder holds no run, or its settings or its encoding are not what they should be;
     :class:`CheckpointError` if there is no such checkpoint, or it is damaged; :class:`DeviceError` or ``ValueError`` if
     there is no such device, or it cannot be opened.
-
-    Parameters
-    ----------
-    run : Path
-        Folder of ``eta-lstm train``.
-    device : str or Device
-        What computes, as :func:`etalstm.device.open_device` takes it; the run's own does not matter.
-    preset : str, optional
-        Configuration of the accelerator; that of the run if not given.
-    checkpoint : str, optional
-        ``best``, the one with the lowest validation loss, or ``last``; the best if there is one.
     """
     folder = RunFolder(run)
     settings, encoding = folder.read_settings(), folder.read_encoding()
