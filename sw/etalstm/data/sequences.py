@@ -135,12 +135,9 @@ def pooled(order: np.ndarray, lengths: np.ndarray, batch: int) -> list[np.ndarra
     return list(np.concatenate(sorted_pools).reshape(-1, batch))
 
 
-def hold_out(items: Sequence, share: float, seed: int = 0) -> tuple[list, list]:
-    """Divide items in two by a seed, which is the same for every run; the second part has the share.
-
-    Both keep the order of the items.
-    """
-    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(items))
+def hold_out(items: Sequence, share: float) -> tuple[list, list]:
+    """Divide items in two at random, alike in every run; the second part has the share. Both keep the items' order."""
+    order = np.random.Generator(np.random.PCG64(0)).permutation(len(items))
     held = round(share * order.size)
     first, second = ([items[n] for n in np.sort(part)] for part in (order[held:], order[:held]))
     return first, second

@@ -1,9 +1,11 @@
 """Timings of :class:`etalstm.nn.LSTM`: beside the session it runs on, beside PyTorch's own, and on a packed batch.
 
+Also those of PyTorch's own LSTM by its size.
+
 Dimensions: B sequences, T steps, H units and inputs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +15,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from etalstm.device import Session, TrainingShape, open_device
 from etalstm.host.turns import take_turns
-from etalstm.network.shape import LayerParameters, NetworkShape, check_size
+from etalstm.network.shape import LayerParameters, NetworkShape, check_sizes
 from etalstm.nn.lstm import LSTM
 
 SHORTEST = 4  # steps of the shortest sequence of the packed batch
@@ -31,8 +33,7 @@ class Sizes:
     runs: int  # turns, of three passes of each that count
 
     def __post_init__(self):
-        for name, value in vars(self).items():
-            check_size(name, value)
+        check_sizes(**vars(self))
         if self.longest < SHORTEST:
             raise ValueError(f"longest must be at least {SHORTEST}, got {self.longest}")
 
@@ -126,3 +127,33 @@ def _lengths(sizes: Sizes) -> np.ndarray:
 def _there_and_back(module: torch.nn.Module, x: torch.Tensor, dy: torch.Tensor) -> None:
     module.zero_grad()
     module(x.detach().requires_grad_())[0].backward(dy)
+
+
+def seconds_of(
+    networks: Sequence[NetworkShape], batch: int, steps: int, runs: int, forward: bool = False
+) -> list[float]:
+    """Give the median seconds of an iteration of ``torch.nn.LSTM`` for each network, or of its forward pass alone.
+
+    Networks take turns, so that whatever else the host does falls on all of them; three calls count in each of the
+    `runs` turns. ``ValueError`` if a size is not above 0.
+    """
+    check_sizes(batch=batch, steps=steps, runs=runs)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        works = [_stock_work(network, batch, steps, forward) for network in networks]
+    return [float(seconds) for seconds in np.median(take_turns(works, runs), axis=1)]
+
+
+def _stock_work(network: NetworkShape, batch: int, steps: int, forward: bool) -> Callable[[], None]:
+    lstm = torch.nn.LSTM(network.input_size, network.hidden_size, network.layers)
+    x = torch.randn(steps, batch, network.input_size)
+
+    def work() -> None:
+        if forward:
+            with torch.no_grad():
+                lstm(x)
+        else:
+            lstm.zero_grad()
+            lstm(x.detach().requires_grad_())[0].sum().backward()
+
+    return work

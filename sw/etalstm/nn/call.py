@@ -131,17 +131,10 @@ class LayerStep:
 
 
 class Packing:
-    """Where the steps of a packed batch lie in a padded one.
+    """Where the steps of a packed batch lie in a padded one; `lengths` are those of the sequences, int64, (B,).
 
-    Raises ``ValueError`` if the numbers are not above 0 and descending.
-
-    Parameters
-    ----------
-    batch_sizes : array, int64, (T,)    sequences of each step, of a ``PackedSequence``: the longest sequence first
-
-    Members
-    -------
-    lengths : array, int64, (B,)
+    `batch_sizes`, int64, (T,), are the sequences of each step, of a ``PackedSequence``: the longest sequence first.
+    Raises ``ValueError`` if they are not above 0 and descending.
     """
 
     def __init__(self, batch_sizes: np.ndarray):

@@ -34,13 +34,10 @@ class Engine(ABC):
     def backward(
         self, make_call: Callable[[], Call], dy, dh, dc, delta_threshold: float = 0.0
     ) -> tuple[np.ndarray, ...]:
-        """Give dx, dh0, dc0 and those of the call's weights for gradients of what :meth:`forward` gave.
+        """Give dx, dh0, dc0 and those of the call's weights for the gradients dy (T, B, H), dh and dc (B, H).
 
-        Parameters
-        ----------
-        make_call : callable    Gives what :meth:`forward` took. It is called only if the pass is not found by a claim.
-        dy, dh, dc : arrays, (T, B, H), (B, H), (B, H)
-        delta_threshold : float    see :meth:`etalstm.device.Session.backward`
+        `make_call` gives what :meth:`forward` took. It is called only if the pass is not found by a claim. For
+        `delta_threshold` see :meth:`etalstm.device.Session.backward`.
         """
 
     def use(self, claim: Claim | None) -> None:  # noqa: B027  an engine that keeps no pass has nothing to do

@@ -50,18 +50,12 @@ class Settings:
 
     Raises ``ValueError`` if there is a `delta_threshold` although a layer keeps δ whole, or it is negative or not
     finite.
-
-    Members
-    -------
-    engine : Engine
-    execution : Execution       how the network is computed
-    delta_threshold : float     of gradients of the gates' sums, in the backward pass's products
-    texts : tuple of str        of each layer's execution, or one for all: made here, as compilers cannot trace it
     """
 
     engine: Engine
     execution: Execution
-    delta_threshold: float = 0.0
+    delta_threshold: float = 0.0  # of gradients of the gates' sums, in the backward pass's products
+    # of each layer's execution, or one for all: made here, as compilers cannot trace it
     texts: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
@@ -69,7 +63,6 @@ class Settings:
             raise ValueError(
                 f"storage {DENSE} keeps δ whole: delta_threshold must be 0 with it, got {self.delta_threshold}"
             )
-
         object.__setattr__(self, "texts", tuple(self.execution.of_layers([n]).text for n in range(self._layers)))
 
     @property

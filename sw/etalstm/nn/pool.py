@@ -113,9 +113,7 @@ class LayerSession:
     def backward(self, dy, dh, dc, claim: Claim | None, delta_threshold: float = 0.0) -> tuple[np.ndarray, ...]:
         """Go back through the pass, for a claim on it or without one.
 
-        Returns
-        -------
-        dx (T, B, I), dh0, dc0 (B, H), and those of the weights of the call
+        Gives dx (T, B, I), dh0 and dc0 (B, H), and the gradients of the weights of the call.
         """
         self._knows_pass, self._went_by_claim = False, claim is not None and self.is_claimed_by(claim)
         if self._went_by_claim:

@@ -148,21 +148,14 @@ def endure(
 ) -> dict:
     """Train twice: once left alone, and once with trouble at drawn moments, and resumed each time.
 
-    A run that is not killed must end with an error that names a file.
+    A run that is not killed must end with an error that names a file. `options` are those of ``eta-lstm train``,
+    without the number of iterations and the folder. The `seed` gives the moments, and which trouble happens when: each
+    kind equally often, as far as that goes. `progress` is told how many iterations of both runs are done.
 
-    Parameters
-    ----------
-    options : list of str    of ``eta-lstm train``, without the number of iterations and the folder
-    seed : int    of the moments, and of which trouble happens when: each kind equally often, as far as that goes
-    progress : function    told how many iterations of both runs are done
-
-    Returns
-    -------
-    dict
-        ``iterations``; ``troubles``: by kind, how many hit a running process; ``impossible``: kinds that nobody can
-        have here, as permissions do not stop root; ``same``: both runs have the same checkpoint; ``once``: the troubled
-        run has logged each iteration once; memory of the process that was left alone, in bytes, after :data:`SETTLED`
-        of the iterations and near the end: ``settled_bytes``, ``last_bytes``.
+    Gives a dict: ``iterations``; ``troubles``: by kind, how many hit a running process; ``impossible``: kinds that
+    nobody can have here, as permissions do not stop root; ``same``: both runs have the same checkpoint; ``once``: the
+    troubled run has logged each iteration once; memory of the process that was left alone, in bytes, after
+    :data:`SETTLED` of the iterations and near the end: ``settled_bytes``, ``last_bytes``.
 
     ``ValueError`` if a number is out of range. :class:`RunError` if a run fails that should not, or one that should
     does not, or without the name of a file.

@@ -11,7 +11,6 @@ each shape on each machine. Results differ by the rounding of sums only. Source:
 
 import hashlib
 import json
-import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -132,7 +131,9 @@ def chosen_layout(shape: Shape, work: Callable[[str], Callable[[], object]]) -> 
         return check_layout(os.environ[FORCE], FORCE)
     key = shape, torch.get_num_threads()
     if key not in _KNOWN:
-        _KNOWN[key] = _stored_or_timed(shape, work)
+        choices, name = Choices(cache_path(), Machine.here(), LAYOUTS), str(shape)
+        stored = choices.get(name)
+        _KNOWN[key] = stored or choices.put(name, min(zip(timed(list(map(work, LAYOUTS))), LAYOUTS, strict=True))[1])
     return _KNOWN[key]
 
 
@@ -146,26 +147,11 @@ def timed(works: Sequence[Callable[[], object]], budget_s: float = BUDGET_S) -> 
     return fastest
 
 
-def _stored_or_timed(shape: Shape, work: Callable[[str], Callable[[], object]]) -> str:
-    choices, name = Choices(cache_path(), Machine.here(), LAYOUTS), str(shape)
-    layout = choices.get(name)
-    if layout is None:
-        seconds = timed([work(layout) for layout in LAYOUTS])
-        layout = choices.put(name, min(zip(seconds, LAYOUTS, strict=True))[1])
-    return layout
-
-
 def check_layout(layout: str, name: str = "layout") -> str:
     """Give a layout, or raise ``ValueError`` if there is no such layout."""
     if layout not in LAYOUTS:
         raise ValueError(f"{name} must be one of {', '.join(LAYOUTS)}, got {layout!r}")
     return layout
-
-
-def check_budget(budget_s: float) -> None:
-    """Raise ``ValueError`` for seconds of a measurement that are below 0, or not finite."""
-    if not 0 <= budget_s < math.inf:
-        raise ValueError(f"seconds must be finite and at least 0, got {budget_s}")
 
 
 @contextmanager

@@ -56,13 +56,11 @@ class ModuleCheckpoint(Sealed[Described]):
         check_same(path, found.description.identity, identity)
         return found
 
-    def load_module(self, path: Path, module: nn.Module) -> None:
-        """Load parameters and buffers; :class:`CheckpointError` if names or shapes are others."""
+    def load(self, path: Path, module: nn.Module, optimizer: torch.optim.Adam | None = None) -> None:
+        """Load parameters and buffers, and what Adam remembers; :class:`CheckpointError` if names or shapes differ."""
         load_module(path, self.tensors, module)
-
-    def load_adam(self, path: Path, module: nn.Module, optimizer: torch.optim.Adam) -> None:
-        """Load what Adam remembers; raises as :meth:`load_module`."""
-        load_adam(path, self.tensors, module, optimizer, self.description.position.adam_steps)
+        if optimizer is not None:
+            load_adam(path, self.tensors, module, optimizer, self.description.position.adam_steps)
 
 
 class ModuleRun(Generic[Chosen, Positioned]):

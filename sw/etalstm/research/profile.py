@@ -158,8 +158,7 @@ def sizes_between(first: int, last: int, step: int) -> list[int]:
     return list(range(first, last + 1, step))
 
 
-AXES = {HIDDEN: "units H"}
-INPUTS = "inputs I"
+AXES = {HIDDEN: "units H", INPUT: "inputs I"}
 
 
 def draw_profiles(profiles: Sequence[Profile], path: Path) -> None:
@@ -184,7 +183,7 @@ def _draw_profile(axes, profile: Profile) -> None:
     points = profile.points
     label = "hysteresis points"
     axes.plot(points, [shares[size] for size in points], ".", color=COLOURS[5], markersize=4, label=label)
-    axes.set_xlabel(AXES.get(profile.dimension, INPUTS))
+    axes.set_xlabel(AXES[profile.dimension])
     axes.set_title(
         f"{profile.machine}, {profile.cell}, B {profile.batch}, T {profile.steps}\n"
         f"{profile.never_pays:.1%} never pay at tolerance {profile.tolerance:g}", fontsize=9,

@@ -108,13 +108,7 @@ class Significance:
     training loss falls as it should, the network overfits, which no full epoch would heal.
 
     `per_step`: a loss at every step, or at each sequence's last. `untrained`: loss of a network that has learnt
-    nothing, see :func:`etalstm.train.loss.untrained_loss`.
-
-    Members
-    -------
-    tau : float    as the guard has it now
-    arrays : dict of arrays, float32
-        All state, for a checkpoint; may be set. One that began with another τ brings everything but that.
+    nothing, see :func:`etalstm.train.loss.untrained_loss`. `tau`: as the guard has it now.
     """
 
     def __init__(self, layers: int, steps: int, skipping: Skipping, per_step: bool, untrained: float):
@@ -129,7 +123,7 @@ class Significance:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """All state, float32."""
+        """All state, float32, for a checkpoint; may be set. One that began with another τ brings everything but τ."""
         state = [self._given, self.tau, *self._losses, self._trend, self._sum, self._suspended]
         state += [self._epochs, self._iterations, self._skipping]
         return {"profile": self._profile, "reach": self._reach, "state": np.array(state, np.float32)}
@@ -144,19 +138,12 @@ class Significance:
         self._epochs, self._iterations, self._skipping = (int(count) for count in arrays["state"][-3:])
 
     def plan(self, iteration: int, lengths: np.ndarray, steps: int) -> tuple[np.ndarray | None, float]:
-        """Choose the cells that iteration number `iteration` skips.
+        """Choose the cells that iteration number `iteration` skips, of a batch of `lengths`, integers (B,).
 
-        Parameters
-        ----------
-        lengths : array, integers, (B,)
-        steps : int    steps T of the batch, at most those of the profile
-
-        Returns
-        -------
-        skipped : array, bool, (L, T), or None in a full iteration, which should be measured if :meth:`measures`
-        compensation : float
-            Predicted norm of the gradient of all cells over that of those kept; what the kept one is multiplied by.
-            Contributions of different cells are taken to be orthogonal, so their squares add. 1 without compensation.
+        The `steps` T of the batch are at most those of the profile. Gives the skipped cells, bool, (L, T), or None in a
+        full iteration, which should be measured if :meth:`measures`; and the compensation that the gradient of the kept
+        cells is multiplied by. That is the predicted norm of the gradient of all cells over that of those kept.
+        Contributions of different cells are taken to be orthogonal, so their squares add. 1 without compensation.
         """
         if self._full or self.measures(iteration):
             return None, 1.0

@@ -137,7 +137,7 @@ def _of_model(preset: str, networks: Mapping[int, NetworkShape], tolerance: floa
 
 
 def _of_host(networks: Mapping[int, NetworkShape], runs: int, tolerance: float, shared: dict) -> Profile:
-    timing = with_extra("etalstm.research.profile_host")
+    timing = with_extra("etalstm.nn.bench")
     seconds = timing.seconds_of(list(networks.values()), shared["batch"], shared["steps"], runs, shared["forward"])
     return Profile(
         machine=HOST, preset_digest=0, model_digest=f"torch {timing.torch.__version__}", unit="seconds",

@@ -171,7 +171,7 @@ def compress(
 
 def _time(runs: list[ShrunkRun], steps: int, turns: int) -> None:
     """Put down how long an iteration of the LSTMs that are shown takes on this computer. All layers take turns."""
-    timing = with_extra("etalstm.research.profile_host")
+    timing = with_extra("etalstm.nn.bench")
     for batch in sorted({run.settings["batch"] for run in runs}):
         shown = [one for run in runs if _timed(run, batch) for _, one in run.shown]
         layers = sorted({layer for one in shown for layer in one.layers()})

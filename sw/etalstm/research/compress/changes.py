@@ -50,14 +50,9 @@ def next_attempt(
 ) -> Attempt | None:
     """Say what to try next; None if there is nothing left to try.
 
-    Parameters
-    ----------
-    counts : sequence of int                elements of each dimension now
-    ratio : float                           share to remove; at least one element goes
-    failed : sequence of int or None
-        Counts of the last attempt, if accuracy was lost with them. The ratio is halved until the counts are others; if
-        some dimensions have guides, until theirs are.
-    guides : sequence of Profile or None    for each dimension: stop at the profile's points only
+    `counts` are the elements of each dimension now. `ratio` is the share to remove; at least one element goes. `failed`
+    has the counts of the last attempt, if accuracy was lost with them. The ratio is halved until the counts are others;
+    if some dimensions have guides, until theirs are. A dimension with a guide stops at the profile's points only.
     """
     compared = [number for number, guide in enumerate(guides) if guide is not None] or range(len(counts))
     while True:

@@ -67,8 +67,7 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
         self.position = checkpoint.description.position
         if self._ended:
             self._reopen()
-        checkpoint.load_module(path, self.model)
-        checkpoint.load_adam(path, self.model, self._learner.optimizer)
+        checkpoint.load(path, self.model, self._learner.optimizer)
         self._learner.states = checkpoint.states(len(self.model.layers))
 
     def _reopen(self) -> None:
@@ -160,7 +159,7 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
     def _take_start(self, folder: str) -> dict:
         """Take the dense start of another run, and its place in this one; give the entry that ends its round."""
         path, start = self._start(folder)
-        start.load_module(path, self.model)
+        start.load(path, self.model)
         self.position = start.description.position.model_copy(update={"round": 0})
         score = self._dense_score
         return self._timed(self._scored(score) | self._end_round(score))
@@ -225,7 +224,7 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
 
     def _load_best(self) -> None:
         path = self._folder.best
-        CompressCheckpoint.of_run(path, self._identity).load_module(path, self.model)
+        CompressCheckpoint.of_run(path, self._identity).load(path, self.model)
 
     def _test(self) -> dict:
         """Score the last network that was accepted."""

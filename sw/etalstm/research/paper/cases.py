@@ -43,6 +43,15 @@ class Value:
             raise ValueError(f"{self.value} {self.unit} has no band")
         return self.low, self.high
 
+    def text(self, form: str) -> str:
+        """Write the number, and behind it in brackets its band, unless that is a point."""
+        number = form.format(self.value)
+        if self.low is None:
+            return number
+        low, high = self.band
+        is_point = high - low < 1e-9 * abs(self.value)
+        return number if is_point else f"{number} ({form.format(low)} to {form.format(high)})"
+
 
 def together(*how: str) -> str:
     """Join provenances: each letter once, in the order of `PROVENANCE`."""

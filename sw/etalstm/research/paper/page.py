@@ -107,9 +107,9 @@ def _verdict(study: Study, kind: str, boards: int) -> str:
     faster = [row.benchmark for row in rows if row.speed[kind].value > 1]
     saves = [row.benchmark for row in rows if row.energy[kind].band[0] > 1]
     return (
-        f"Over {BASELINE_NAMES[kind]}, {boards_text(boards)}: speed {_short(mean(speed))}, energy "
-        f"{_short(mean(energy))} (means over the networks). Faster in {len(faster)} of {len(rows)}. Less energy, "
-        f"with the whole band, in {len(saves)} of {len(rows)}."
+        f"Over {BASELINE_NAMES[kind]}, {boards_text(boards)}: speed {mean(speed).text('{:.3g}')}, energy "
+        f"{mean(energy).text('{:.3g}')} (means over the networks). Faster in {len(faster)} of {len(rows)}. Less "
+        f"energy, with the whole band, in {len(saves)} of {len(rows)}."
     )
 
 
@@ -135,7 +135,7 @@ def _claims(study: Study) -> Iterator[Block]:
 
 
 def _found(found: Finding) -> list[str]:
-    ours = f"{_short(found.average)} ({found.best.value:.3g})"
+    ours = f"{found.average.text('{:.3g}')} ({found.best.value:.3g})"
     return [found.setting, ours, found.average.how, "yes" if found.reached else "no"]
 
 
@@ -243,17 +243,7 @@ def _table(study: Study, pick: Pick, form: str) -> Table:
         if len(found) < len(picked):
             continue
         where = boards_text(boards) if boards else BASELINE_NAMES[kind]
-        cells = [form.format(one.value) + _band(one, form) for one in found]
-        lines.append([CASES[case], where, *cells, form.format(mean(found).value), mean(found).how])
+        lines.append(
+            [CASES[case], where, *(one.text(form) for one in found), form.format(mean(found).value), mean(found).how]
+        )
     return Table(["case", "on", *stars, "mean", "how"], lines)
-
-
-def _band(value: Value, form: str) -> str:
-    if value.low is None:
-        return ""
-    low, high = value.band
-    return "" if high - low < 1e-9 * abs(value.value) else f" ({form.format(low)} to {form.format(high)})"
-
-
-def _short(value: Value) -> str:
-    return f"{value.value:.3g}{_band(value, '{:.3g}')}"

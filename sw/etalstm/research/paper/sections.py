@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from etalstm.network.benchmarks import V100_OPERATIONS
-from etalstm.research.paper.cases import CASES, GIGA, Value, together
+from etalstm.research.paper.cases import CASES, GIGA, together
 from etalstm.research.paper.densities import INSTEAD, SHARES, densities_of, sources
 from etalstm.research.paper.document import Block, Figure, Heading, Paragraph, Table
 from etalstm.research.paper.figures import draw_kinds, draw_rates
@@ -50,16 +50,12 @@ def _line(study: Study, point: Point) -> list[str]:
         f"{row.milliseconds.value:.1f}",
         f"{point.throughput.value:.0f}",
         f"{GIGA * point.throughput.value / peak:.3f}",
-        _banded(point.efficiency),
+        point.efficiency.text("{:.1f}"),
         f"{footprint / GIGA:.2f}" + ("" if row.fits else " (does not fit)"),
         f"{moved / GIGA:.2f}",
         " and ".join(f"{share:.2f}" for share in shares),
         how,
     ]
-
-
-def _banded(value: Value) -> str:
-    return f"{value.value:.1f} ({value.low:.1f} to {value.high:.1f})"
 
 
 def densities(study: Study) -> Iterator[Block]:

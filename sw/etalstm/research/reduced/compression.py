@@ -26,16 +26,9 @@ drop_older_code([Path(__file__)])
 
 
 def select(elements: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Select the elements that are not below their kind's threshold.
+    """Select the elements (N, K, H), contiguous, that are not below their kind's threshold (K,).
 
-    Parameters
-    ----------
-    elements : array, (N, K, H), contiguous
-    thresholds : array, (K,)
-
-    Returns
-    -------
-    bits, uint8, (N, K, ceil(H / 8)), and words, as :class:`etalstm.research.reduced.compression.Compressed` has them
+    Gives bits, uint8, (N, K, ceil(H / 8)), and words, as :class:`Compressed` has them.
     """
     bits = np.empty((*elements.shape[:2], -(-elements.shape[2] // BITS)), np.uint8)
     words = np.empty(elements.size + 1, elements.dtype)
@@ -109,13 +102,10 @@ class Compressed:
 
 
 def compress(elements: Tensor, thresholds: Tensor, word: torch.dtype) -> Compressed:
-    """Drop zeros, subnormals, and what is below its kind's threshold. NaNs are kept.
+    """Drop zeros, subnormals, and what is below its kind's threshold, of elements (N, K, H), contiguous. NaNs are kept.
 
-    Parameters
-    ----------
-    elements : (N, K, H), contiguous
-    thresholds : (K,), of the same dtype, each at least the smallest normal number
-    word : dtype    kept elements are rounded to it, to nearest even
+    Thresholds, (K,), are of the same dtype, each at least the smallest normal number. Kept elements are rounded to the
+    dtype `word`, to nearest even.
     """
     if elements.is_cpu:
         bits, words = select(elements.numpy(), thresholds.numpy())

@@ -32,15 +32,9 @@ def activate(sums: Tensor) -> Tensor:
 def local_gradients(gates: Tensor, c_before: Tensor, tanh_c: Tensor) -> Tensor:
     """Multiply out what a cell's backward pass needs of its forward pass.
 
-    Parameters
-    ----------
-    gates : (N, 4, H)           activated i, f, g, o
-    c_before, tanh_c : (N, H)   the state that enters the cell, and the hyperbolic tangent of that which leaves it
-
-    Returns
-    -------
-    (N, 6, H), contiguous       P_i, P_f, P_g, P_o, P_s, P_r as :mod:`etalstm.network.cells.lstm` declares them, to
-    rounding
+    Given are the activated gates i, f, g, o, (N, 4, H); the state that enters the cell, and the hyperbolic tangent of
+    that which leaves it, (N, H). The result, (N, 6, H), contiguous, is P_i, P_f, P_g, P_o, P_s, P_r as
+    :mod:`etalstm.network.cells.lstm` declares them, to rounding.
     """
     i, f, g, o = gates.unbind(1)
     p = gates.new_empty(len(gates), len(KINDS), gates.shape[2])
@@ -56,10 +50,8 @@ def local_gradients(gates: Tensor, c_before: Tensor, tanh_c: Tensor) -> Tensor:
 def cell_backward(p: Tensor, dh: Tensor, dc: Tensor) -> Tensor:
     """Go back through a cell, in place; give δ, (B, 4H), a view of `p`.
 
-    Parameters
-    ----------
-    p : (B, 6, H)      Local gradients. Their first four become the gradients δ of the gates' sums.
-    dh, dc : (B, H)    Gradients of what leaves the cell. `dc` becomes the gradient of the state that enters it.
+    The first four local gradients of `p`, (B, 6, H), become the gradients δ of the gates' sums. `dh` and `dc`, (B, H),
+    are gradients of what leaves the cell. `dc` becomes the gradient of the state that enters it.
     """
     dc.addcmul_(dh, p[:, S])
     p[:, : G + 1].mul_(dc[:, None])

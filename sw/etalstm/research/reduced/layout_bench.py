@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from etalstm.network.storage import check_threshold
 from etalstm.nn.torch_device import CPU, check_device, device_name, waited_for
-from etalstm.research.layouts import BATCH_MAJOR, BATCH_MINOR, Machine, Shape, check_budget, timed
+from etalstm.research.layouts import BATCH_MAJOR, BATCH_MINOR, Machine, Shape, timed
 from etalstm.research.reduced.lstm import LSTM, STEPS, layout_of, steps_of
 from etalstm.research.reduced.savings_bench import drawn, iteration_of
 
@@ -50,19 +51,16 @@ class Timing:
 def measure(hidden: Sequence[int], batch: Sequence[int], budget_s: float, device: str = CPU) -> dict:
     """Time every H with every B. In each turn all works run one after the other; the fastest turns count.
 
+    Each H and B take `budget_s` seconds; large ones take longer, as there are eight turns at least. The device is
+    ``cpu`` or ``cuda``.
+
     Gives a dict: ``machine``: see :class:`etalstm.research.layouts.Machine`. ``device``: its model if it is a GPU.
     ``shapes``: a :class:`Timing` each, as a dict. ``worst``: largest time of the chosen layout over that of the faster
     one. ``gain``: ``GAIN``. ``gained``: share of the shapes whose slower layout takes ``gain`` times as long as the
     chosen one. ``minor``: share of the shapes for which batch-minor was chosen. ``over_major``: largest time of
     batch-major over that of the chosen one.
-
-    Parameters
-    ----------
-    hidden, batch : sequences of int
-    budget_s : float    seconds for each H and B; large ones take longer, as there are eight turns at least
-    device : str        ``cpu`` or ``cuda``
     """
-    check_budget(budget_s)
+    check_threshold("seconds", budget_s)
     check_device(device)
     timings = [_timing(units, size, budget_s, device) for units in hidden for size in batch]
     return {
@@ -102,7 +100,7 @@ def measure_output(hidden: Sequence[int], rows: Sequence[int], tokens: int, budg
     Returns a dict of ``machine``, ``device`` as :func:`measure`, and ``shapes``: for each H and B a dict of ``hidden``,
     ``batch``, and the seconds ``major`` and ``minor``.
     """
-    check_budget(budget_s)
+    check_threshold("seconds", budget_s)
     check_device(device)
     shapes = []
     for units in hidden:

@@ -25,14 +25,9 @@ DENSE_RUN = Reduction(DENSE)
 Row = dict
 
 
-def _prunes(row: Row) -> bool:
-    """Tell whether a run drops small local gradients and does nothing else."""
-    return _plain(row) and row["ms2"] is None and row["delta_target"] is None and row["input_threshold"] == "0"
-
-
-def _skips_cells(row: Row) -> bool:
-    """Tell whether a run skips cells besides, as MS2 does."""
-    return _plain(row) and row["ms2"] is not None and row["delta_target"] is None and row["input_threshold"] == "0"
+def _only_ms(row: Row) -> bool:
+    """Tell whether a run drops small local gradients, and does nothing else but that it may skip cells."""
+    return _plain(row) and row["delta_target"] is None and row["input_threshold"] == "0"
 
 
 def _plain(row: Row) -> bool:
@@ -51,8 +46,8 @@ def _plain(row: Row) -> bool:
 # For each use: which runs are meant, the cost by which the strongest is found, and the shares that the use is about.
 USES: dict[str, tuple[Callable[[Row], bool], str, tuple[str, ...]]] = {
     "eta": (_plain, "arithmetic", ("delta", "local", "inputs", "cells_skipped")),
-    "ms1": (_prunes, "footprint", ("delta", "local")),
-    "ms2": (_skips_cells, "footprint", ("delta", "local", "cells_skipped")),
+    "ms1": (lambda row: _only_ms(row) and row["ms2"] is None, "footprint", ("delta", "local")),
+    "ms2": (lambda row: _only_ms(row) and row["ms2"] is not None, "footprint", ("delta", "local", "cells_skipped")),
 }
 
 
@@ -126,22 +121,18 @@ def read_sizes(folders: Sequence[Path]) -> dict[int, dict]:
     Raises :class:`RunError` if a folder holds no study, two have the same units, or settings differ besides.
     """
     found: dict[int, dict] = {}
-    others: dict[int, dict] = {}
     for folder in folders:
         study = read_study(folder / "density.json")
-        hidden = study["settings"]["hidden"]
-        if hidden in found:
-            raise RunError(f"{folder}: another of these studies has {hidden} units, too")
-        found[hidden] = study
-        others[hidden] = {
-            name: value for name, value in study["settings"].items() if name not in ("hidden", "embedding")
-        }
-        first = next(iter(others.values()))
-        for name in sorted(first.keys() | others[hidden].keys()):
-            if first.get(name) != others[hidden].get(name):
+        settings = study["settings"]
+        if settings["hidden"] in found:
+            raise RunError(f"{folder}: another of these studies has {settings['hidden']} units, too")
+        found[settings["hidden"]] = study
+        first = next(iter(found.values()))["settings"]
+        for name in sorted((first.keys() | settings.keys()) - {"hidden", "embedding"}):
+            if first.get(name) != settings.get(name):
                 raise RunError(
                     f"{folder}: studies of several sizes must agree in {name}, "
-                    f"got {first.get(name)} and {others[hidden].get(name)}"
+                    f"got {first.get(name)} and {settings.get(name)}"
                 )
     return dict(sorted(found.items()))
 

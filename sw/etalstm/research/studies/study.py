@@ -82,19 +82,12 @@ def read_command(page: Path) -> str:
 def run_study(
     subject: Subject, settings, reductions: list[Reduction], seeds: int, path: Path, report: Callable[[str], None]
 ) -> dict:
-    """Train every reduction with every seed; results that `path` holds already are not trained again.
+    """Train every reduction with every seed, 0 to `seeds` - 1; results that `path` holds already are not trained again.
 
-    Parameters
-    ----------
-    settings : dataclass    of all runs, as the subject has them; the seed and what a reduction has are replaced
-    seeds : int             seeds 0 to `seeds` - 1
-    path : Path             JSON file, written after every run; its folder is made if need be
-    report : callable       given a line of text after every run
-
-    Returns
-    -------
-    dict
-        ``settings`` and ``runs``: a list of what :func:`result_of` gives, with reduction, seed and :func:`commit`.
+    `settings` are those of all runs, a dataclass as the subject has them; the seed and what a reduction has are
+    replaced. `path` is a JSON file, written after every run; its folder is made if need be. `report` is given a line of
+    text after every run. Gives ``settings`` and ``runs``: a list of what :func:`result_of` gives, with reduction, seed
+    and :func:`commit`.
 
     ``ValueError`` if `path` holds a study of other settings, or the subject cannot be reduced so; :class:`RunError` if
     it holds no study.

@@ -154,5 +154,5 @@ def load(path: Path | str, engine: str | Device = "golden", last: bool = False) 
     model = make_model(settings, vocabularies, engine)
     file = folder.checkpoint if last else folder.best
     words = vocabularies.text_of_file()
-    TranslationCheckpoint.of_translation(file, settings.identity, words).load_module(file, model)
+    TranslationCheckpoint.of_translation(file, settings.identity, words).load(file, model)
     return settings, Trained(model, vocabularies, settings.longest)

@@ -15,15 +15,10 @@ from etalstm.nn.notes import counting
 from etalstm.nn.training import iterate
 from etalstm.research.module_run import ModuleRun
 from etalstm.research.studies.subject import Subject
+from etalstm.research.translate import trained
 from etalstm.research.translate.corpus import Batch, Corpus, Vocabularies, read_corpus
 from etalstm.research.translate.network import loss_of
-from etalstm.research.translate.trained import (
-    Trained,
-    TranslationCheckpoint,
-    TranslationPosition,
-    batches_of,
-    make_model,
-)
+from etalstm.research.translate.trained import TranslationCheckpoint, TranslationPosition
 from etalstm.research.translate_settings import TranslationSettings
 from etalstm.train.control import DELTA_START, ShareControl
 from etalstm.train.folder import RunFolder
@@ -48,9 +43,9 @@ class Trainer(ModuleRun[TranslationSettings, TranslationPosition]):
         super().__init__(settings, folder, TranslationPosition(), resume)
         self._corpus = corpus
         self._vocabularies = corpus.vocabularies.text_of_file()
-        self.model = make_model(settings, corpus.vocabularies, engine)
+        self.model = trained.make_model(settings, corpus.vocabularies, engine)
         self.optimizer = torch.optim.Adam(self.model.parameters(), settings.learning_rate)
-        self.trained = Trained(self.model, corpus.vocabularies, settings.longest)
+        self.trained = trained.Trained(self.model, corpus.vocabularies, settings.longest)
         target = settings.delta_target
         self._pruning = None if target is None else ShareControl(target, DELTA_START)
         self._batches = -(-len(corpus.training[0]) // settings.batch)
@@ -61,8 +56,7 @@ class Trainer(ModuleRun[TranslationSettings, TranslationPosition]):
         path = self._folder.checkpoint
         Vocabularies.load(self._folder.encoding, self._settings.reading)
         checkpoint = self._read(path)
-        checkpoint.load_module(path, self.model)
-        checkpoint.load_adam(path, self.model, self.optimizer)
+        checkpoint.load(path, self.model, self.optimizer)
         self.position = checkpoint.description.position
         if self._pruning and self.position.delta_threshold is not None:
             self._pruning.threshold = self.position.delta_threshold
@@ -85,7 +79,7 @@ class Trainer(ModuleRun[TranslationSettings, TranslationPosition]):
 
     def _epoch(self) -> list[Batch]:
         generator = np.random.default_rng([self._settings.seed, self.position.epoch])
-        return batches_of(*self._corpus.training, self._settings.batch, generator)
+        return trained.batches_of(*self._corpus.training, self._settings.batch, generator)
 
     def _iterate(self, batch: Batch) -> dict:
         """Take a step of Adam; dropout draws from the seed and the iteration's number."""
@@ -123,7 +117,7 @@ class Trainer(ModuleRun[TranslationSettings, TranslationPosition]):
     def _test(self) -> dict:
         """Score the model with the lowest validation loss on the test split, or the validation split without one."""
         path, pairs = self._folder.best, self._corpus.test or self._corpus.validation
-        self._read(path).load_module(path, self.model)
+        self._read(path).load(path, self.model)
         greedy, signature = self.trained.score(pairs)
         beam, _ = self.trained.score(pairs, BEAM)
         return {
