@@ -8,7 +8,7 @@ import pytest
 from etalstm.device import open_device
 from etalstm.errors import RunError
 from etalstm.train.loop import Trainer
-from etalstm.train.reports import EventReport, numbers, open_service
+from etalstm.train.reports import EventFile, numbers, open_service
 from etalstm.train.settings import Settings
 
 ITERATION = {"kind": "iteration", "iteration": 3, "epoch": 1, "loss": 0.5, "storage": "ms1", "ms2": None, "first": True,
@@ -25,7 +25,7 @@ def test_tensorboard_has_all_numbers_of_a_run(tmp_path):
     accumulator = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator", reason="tensorboard is not installed"
     )
-    with EventReport(tmp_path) as report:
+    with EventFile(tmp_path) as report:
         report(ITERATION)
         report(EPOCH)
     read = accumulator.EventAccumulator(str(tmp_path)).Reload()

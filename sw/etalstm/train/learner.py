@@ -74,14 +74,9 @@ class Learner:
     sizes and settings do not go together; :class:`DeviceError` if the device cannot store as the settings say, or skip
     cells.
 
-    Members
-    -------
-    data : DataSet                       in the buckets of the settings
-    sharing : Sharing                    how many tokens share their sums, and why
-    pruning : ShareControl, or None where δ is not pruned
-    sending : ShareControl, or None where everything or what a fixed Θ leaves is sent
-    iteration : int                      iterations done
-    h, c : arrays, float32, (L, B, H)    the state that the next batch begins with
+    `data` are in the buckets of the settings. `sharing` says how many tokens share their sums, and why. `pruning` is
+    None where δ is not pruned, `sending` where everything or what a fixed Θ leaves is sent. `iteration` counts those
+    that are done. `h` and `c`, float32, (L, B, H), are the state that the next batch begins with.
     """
 
     def __init__(self, settings: Settings, data: DataSet, device: Device, checkpoint: Checkpoint | None = None):

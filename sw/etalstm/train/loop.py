@@ -22,7 +22,7 @@ from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import MetricsLog
 from etalstm.train.model import evaluate
 from etalstm.train.optimizers import Schedule, watch
-from etalstm.train.reports import EventReport
+from etalstm.train.reports import EventFile
 from etalstm.train.settings import Settings
 from etalstm.train.state import host_of, layers_of, open_learner, tensors_of
 
@@ -161,7 +161,7 @@ class Trainer:
             if not self._resume:
                 self.folder.clear()
             resumed_at = self._position() if self._resume else None
-            shown = EventReport(self.folder.events, resumed_at.iteration if resumed_at else None)
+            shown = EventFile(self.folder.events, resumed_at.iteration if resumed_at else None)
             with MetricsLog(self.folder.metrics, resumed_at) as log, shown as events:
 
                 def tell(entry: dict) -> None:

@@ -73,6 +73,22 @@ def record(content: bytes) -> bytes:
     )
 
 
+Report = Callable[[dict], None]
+PLACES = ("iteration", "epoch", "batches", "of_batches")  # of an entry: where it stands, not what was measured
+
+
+def numbers(entry: dict) -> dict[str, float]:
+    """Give the numbers of an entry by names such as ``train/loss`` and ``validation/accuracy``; nested ones flat."""
+    group = entry.get("split", "train")
+    found = {}
+    for name, value in entry.items():
+        inner = value if isinstance(value, dict) else {"": value}
+        for part, number in inner.items():
+            if name not in PLACES and isinstance(number, (int, float)) and not isinstance(number, bool):
+                found[f"{group}/{name}" + (f"/{part}" if part else "")] = float(number)
+    return found
+
+
 class EventFile(AppendedFile):
     """A new event file of TensorBoard in a folder.
 
@@ -93,28 +109,16 @@ class EventFile(AppendedFile):
         if resumed_at is not None:
             self.append(record(_event(now, resumed_at + 1, _message(7, b"\x08\x01"))))  # session_log: START
 
+    def __call__(self, entry: dict) -> None:
+        """Show an entry."""
+        self.scalars(entry["iteration"], numbers(entry))
+
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Append numbers by their tags at a step, from 0 on; those that are no finite float32 are shown as gaps."""
         finite = {tag: value for tag, value in values.items() if abs(value) <= LARGEST}
         if finite:
             content = b"".join(_scalar(tag, value) for tag, value in finite.items())
             self.append(record(_event(time.time(), step, _message(5, content))))
-
-
-Report = Callable[[dict], None]
-PLACES = ("iteration", "epoch", "batches", "of_batches")  # of an entry: where it stands, not what was measured
-
-
-def numbers(entry: dict) -> dict[str, float]:
-    """Give the numbers of an entry by names such as ``train/loss`` and ``validation/accuracy``; nested ones flat."""
-    group = entry.get("split", "train")
-    found = {}
-    for name, value in entry.items():
-        inner = value if isinstance(value, dict) else {"": value}
-        for part, number in inner.items():
-            if name not in PLACES and isinstance(number, (int, float)) and not isinstance(number, bool):
-                found[f"{group}/{name}" + (f"/{part}" if part else "")] = float(number)
-    return found
 
 
 def both(one: Report, other: Report) -> Report:
@@ -125,14 +129,6 @@ def both(one: Report, other: Report) -> Report:
         other(entry)
 
     return tell
-
-
-class EventReport(EventFile):
-    """An event file of TensorBoard that is given entries."""
-
-    def __call__(self, entry: dict) -> None:
-        """Show an entry."""
-        self.scalars(entry["iteration"], numbers(entry))
 
 
 class WandbReport:

@@ -30,18 +30,13 @@ class Mask(nn.Module):
 
     A weight is kept if its element, its row and its column are kept. A masked weight is +0, whatever value is stored.
     So a network with masks has the bits of one without masks whose weights are +0 there. The three masks are buffers,
-    hence part of the state dict.
-
-    Members
-    -------
-    elements : Tensor, bool, (R, C) or (R,)
-    rows, columns : Tensors, bool, (R,), (C,)
-    probing : bool    masked weights get their gradients all the same: see :func:`probing`
+    hence part of the state dict. While a mask is `probing`, masked weights get their gradients all the same: see
+    :func:`probing`.
     """
 
-    elements: Tensor
-    rows: Tensor
-    columns: Tensor
+    elements: Tensor  # bool, (R, C) or (R,)
+    rows: Tensor  # bool, (R,)
+    columns: Tensor  # bool, (C,); of a bias a single one
 
     def __init__(self, shape: Sequence[int]):
         super().__init__()

@@ -104,18 +104,10 @@ def run_layer(
     storage: LayerStorage,
     norms: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run one layer.
+    """Run one layer over x (R, I); give y (R, H), and h and c (B, H) after each sequence's last step.
 
-    Parameters
-    ----------
-    x : (R, I)
-    states : h0, c0, (B, H)
-    weights : w_ih (4H, I), w_hh (4H, H), bias (4H,) or None
-    norms : (R,), optional    the backward pass fills it with ‖δ‖·‖xh‖; rows of skipped cells stay as they are
-
-    Returns
-    -------
-    y (R, H); h, c (B, H) after each sequence's last step
+    The states are h0 and c0 (B, H), the weights w_ih (4H, I), w_hh (4H, H), and bias (4H,) or None. The backward pass
+    fills `norms`, (R,), with ‖δ‖·‖xh‖, if they are given; rows of skipped cells stay as they are.
     """
     tensors = (x, *states, *weights)
     stores = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)

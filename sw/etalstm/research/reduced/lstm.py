@@ -70,26 +70,16 @@ class LSTM(torch.nn.LSTM):
     """``torch.nn.LSTM`` that keeps little of its forward pass, and leaves cells out of its backward pass.
 
     Parameters, their names and initialisation, the state dict, and the checks of the input are those of
-    ``torch.nn.LSTM``. The module runs on any device that PyTorch has. There are no gradients of gradients. Raises
-    ``ValueError`` or ``TypeError`` as ``torch.nn.LSTM``; if it is to be bidirectional or to have a projection; if there
-    is no such storage.
+    ``torch.nn.LSTM``. The module runs on any device that PyTorch has. There are no gradients of gradients.
 
-    Parameters
-    ----------
-    args, kwargs
-        Those of ``torch.nn.LSTM``, except ``bidirectional`` and ``proj_size``.
-    storage : str or tuple of str, optional
-        What cells keep, for all layers or each: see :mod:`etalstm.network.storage`. Default: ``ms1`` with a `theta`
-        above 0, else ``dense``.
-    theta : float or tuple of six
-        Threshold below which local gradients are dropped.
-    skip : array of bool, (L, T), optional
-        See the member of that name.
+    Arguments are those of ``torch.nn.LSTM``, except ``bidirectional`` and ``proj_size``. `storage` says what cells
+    keep, for all layers or each: see :mod:`etalstm.network.storage`. Default: ``ms1`` with a `theta` above 0, else
+    ``dense``. Local gradients below `theta`, one number or six, are dropped. For `skip` see the member of that name.
+    With `measure` set the next passes measure every cell, for
+    :meth:`etalstm.train.significance.Significance.measure`.
 
-    Members
-    -------
-    measure : bool
-        The next passes measure every cell, for :meth:`etalstm.train.significance.Significance.measure`.
+    Raises ``ValueError`` or ``TypeError`` as ``torch.nn.LSTM``; if it is to be bidirectional or to have a projection;
+    if there is no such storage.
     """
 
     def __init__(

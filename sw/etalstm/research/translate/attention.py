@@ -48,13 +48,9 @@ class DotAttention(Attention):
     """Scores are the products of the decoder's outputs and the encoder's: Luong et al. 2015, ``dot``."""
 
     def forward(self, queries: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
-        """Give the means, (B, T, H).
+        """Give the means, (B, T, H), for the decoder's outputs (B, T, H) and the encoder's (B, S, H).
 
-        Parameters
-        ----------
-        queries : Tensor, (B, T, H)      outputs of the decoder
-        keys : Tensor, (B, S, H)         outputs of the encoder
-        padding : Tensor, bool, (B, S)   encoder's steps that are no tokens: they have weight 0
+        `padding`, bool, (B, S), tells which steps of the encoder are no tokens: they have weight 0.
         """
         return mean(self._in_groups(dot, queries, keys), keys, padding)
 
