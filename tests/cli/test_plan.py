@@ -92,7 +92,7 @@ def test_plan_compares_storage_policies(capsys):
 @pytest.mark.parametrize("storage", ["ms1", "ms1-bf16"])
 def test_plan_knows_the_traffic_of_streams(monkeypatch, storage, groups):
     """Nothing is zero, no lane without a unit: what is counted is what a density of 1 moves."""
-    monkeypatch.setattr("etalstm.plan.choose.fit.group_counts", lambda *_: [groups])
+    monkeypatch.setattr("etalstm.plan.choose.fit.group_costs", lambda *_: {groups: 1.0})
     network = NetworkShape(8, 8)
     shape = TrainingShape(network, 4, 3, Execution(storage=Storage(storage), slices=2))
     generator = np.random.default_rng(1)

@@ -32,7 +32,7 @@ def test_groups_take_the_cycles_of_fewer_sequences(monkeypatch):
     """Units that fill the lanes of one channel leave half of those of two idle."""
     cycles = {}
     for groups in (1, 2):
-        monkeypatch.setattr("etalstm.plan.choose.fit.group_counts", lambda *_, count=groups: [count])
+        monkeypatch.setattr("etalstm.plan.choose.fit.group_costs", lambda *_, count=groups: {count: 1.0})
         with open_device("sim", "test") as device:
             shape = TrainingShape(NetworkShape(4, 4), 8, 4, Execution(slices=2))
             cycles[groups] = assert_same_training(device, shape, iterations=1, seed=1).counters()["cycles"]

@@ -94,7 +94,7 @@ def test_parts_pass_fewer_steps_on(monkeypatch):
 
 
 def test_groups_of_channels_keep_golden_bits(monkeypatch):
-    monkeypatch.setattr("etalstm.plan.choose.fit.group_counts", lambda *_: [2])
+    monkeypatch.setattr("etalstm.plan.choose.fit.group_costs", lambda *_: {2: 1.0})
     shape = replace(SHAPE.with_execution(slices=2, storage=Storage("ms1", 0.05)), batch=7)
     session = interpreted().create(shape)
     assert session.plan.groups == 2

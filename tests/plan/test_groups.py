@@ -13,7 +13,7 @@ from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.slices import Parts
 from etalstm.network.storage import Storage
-from etalstm.plan.choose.fit import group_counts, plan_best_slices, plan_whole, step_cycles
+from etalstm.plan.choose.fit import group_costs, plan_best_slices, plan_whole, step_cycles
 from etalstm.plan.memory.stored import divide
 from etalstm.plan.plan import Plan
 from etalstm.plan.program.walk import walk
@@ -33,7 +33,7 @@ def grouped(monkeypatch):
     """Gives a device on which sessions have so many groups, whatever is fastest."""
 
     def device(groups, config=TWO):
-        monkeypatch.setattr("etalstm.plan.choose.fit.group_counts", lambda *_: [groups])
+        monkeypatch.setattr("etalstm.plan.choose.fit.group_costs", lambda *_: {groups: 1.0})
         return HardwareDevice("interpreter", "test", InterpretedAccelerator(config))
 
     return device
@@ -146,7 +146,7 @@ def test_no_group_reads_or_overwrites_what_another_needs(sizes, policy):
 
 def test_a_session_takes_the_fastest_groups_that_fit():
     shape = TrainingShape(NetworkShape(33, 33), 8, 2, Execution(slices=8))
-    counts = group_counts(FOUR, shape.network, 8, 8)
+    counts = list(group_costs(FOUR, shape.network, 8, 8))
     assert counts == [4, 2, 1]
     for fits in counts:
         memory = Plan(FOUR, shape.network, 8, 2, Execution(slices=8), groups=fits).memory_bytes

@@ -68,7 +68,7 @@ def test_a_pass_that_is_run_again_shares_the_same():
 
 
 def test_each_group_of_channels_has_tokens_of_its_own(monkeypatch):
-    monkeypatch.setattr("etalstm.plan.choose.fit.group_counts", lambda *_: [2])
+    monkeypatch.setattr("etalstm.plan.choose.fit.group_costs", lambda *_: {2: 1.0})
     config = replace(preset("test"), channels=4, broadcasters=4)
     shape = replace(SMALL.with_execution(slices=2), masked=True)
     session = assert_same_training(interpreted(config), shape, 2, 1)

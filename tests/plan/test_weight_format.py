@@ -84,7 +84,7 @@ def test_parts_of_a_batch_keep_golden_bits(monkeypatch):
 @pytest.mark.parametrize(("groups", "slices"), [(2, 2), (4, 8)])
 @pytest.mark.parametrize("network", [(3, 5, 2), (30, 33, 1)], ids=str)
 def test_groups_keep_golden_bits_and_have_a_shard_of_the_weights(monkeypatch, groups, slices, network):
-    monkeypatch.setattr("etalstm.plan.choose.fit.group_counts", lambda *_: [groups])
+    monkeypatch.setattr("etalstm.plan.choose.fit.group_costs", lambda *_: {groups: 1.0})
     config = replace(preset("test"), channels=4, broadcasters=4)
     session = assert_same_training(interpreted(config=config), narrow(network, 8, 4, slices=slices), 2, seed=1)
     assert session.plan.groups == groups

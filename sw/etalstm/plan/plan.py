@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -91,7 +92,7 @@ class Plan:
         Raises ``PlanError`` if a layer does not fit the lane memories, or the programs do not fit the memory.
         """
         nothing = np.zeros((self.network.layers, self.map.steps), bool)
-        programs = self.named(*self.passes(nothing)) | {"update": self._update()} | self._accumulation()
+        programs = self.named(*self.passes(nothing)) | {"update": self._program(self._update)} | self._accumulation()
         self._check_fits(self.windows_bytes + region_bytes(self._extents(programs)))
         return programs
 
@@ -99,11 +100,12 @@ class Plan:
         programs = {}
         for number in range(len(self.map.layers[0].partial)):
             for how in Accumulation:
-                program = programs[f"{how.value} {number}"] = self._program()
-                for arrays in self.map.products:
-                    AccumulateLayer(self.config, Emitter(self.config, program), arrays, number, how).emit()
-                program.halt()
+                programs[f"{how.value} {number}"] = self._program(self._accumulate, number, how)
         return programs
+
+    def _accumulate(self, emitter: Emitter, number: int, how: Accumulation) -> None:
+        for arrays in self.map.products:
+            AccumulateLayer(self.config, emitter, arrays, number, how).emit()
 
     @staticmethod
     def named(forward: list[Program], backward: list[Program]) -> dict[str, Program]:
@@ -169,26 +171,24 @@ class Plan:
 
     def product_programs(self) -> dict[str, Program]:
         """Make programs of the top layer's two products with δ alone: what a bench of the broadcast runs."""
-        programs = {name: self._program() for name in ("backward", "gradient")}
-        emitters = {name: Emitter(self.config, program) for name, program in programs.items()}
-        BackwardLayer(self.config, emitters["backward"], self.map, self.map.layers[-1]).emit_products()
-        GradientLayer(self.config, emitters["gradient"], self.map, self.map.layers[-1]).emit()
-        for program in programs.values():
-            program.halt()
-        return programs
+        top = self.map, self.map.layers[-1]
+        return {
+            "backward": self._program(lambda emitter: BackwardLayer(self.config, emitter, *top).emit_products()),
+            "gradient": self._program(lambda emitter: GradientLayer(self.config, emitter, *top).emit()),
+        }
 
     def stream_programs(self) -> dict[str, Program]:
         """Make programs of the bottom layer's products with x, of its streams, and of both, for a bench of the codec.
 
         The layer's storage must be compressed.
         """
-        parts = {"products": (True, False), "streams": (False, True), "both": (True, True)}
-        programs = {name: self._program() for name in parts}
-        for name, (products, streams) in parts.items():
-            layer = ForwardLayer(self.config, Emitter(self.config, programs[name]), self.map, self.map.layers[0])
+
+        def emit(emitter: Emitter, products: bool, streams: bool) -> None:
+            layer = ForwardLayer(self.config, emitter, self.map, self.map.layers[0])
             layer.emit_parts(range(self.map.steps), products=products, streams=streams)
-            programs[name].halt()
-        return programs
+
+        parts = {"products": (True, False), "streams": (False, True), "both": (True, True)}
+        return {name: self._program(emit, *of_name) for name, of_name in parts.items()}
 
     def passes(self, skipped: np.ndarray, shares: bool = True) -> tuple[list[Program], list[Program]]:
         """Give the programs of forward and backward pass that leave out some cells' backward part.
@@ -211,10 +211,13 @@ class Plan:
         network, cells = self.map.of_fewer_steps(steps), [frozenset(np.flatnonzero(of).tolist()) for of in skipped]
         segments = [up_to(segment.pieces, steps) for segment in self.map.stored.segments]
         forward = self._remembered(
-            (pattern, shares), lambda: [self._forward(network, segment, cells, shares) for segment in segments]
+            (pattern, shares),
+            lambda: [self._program(self._forward, network, segment, cells, shares) for segment in segments],
         )
         apart = [(piece,) for piece in segments[0]] if self.layers_apart else segments
-        return forward, self._remembered(pattern, lambda: [self._backward(network, each, cells) for each in apart])
+        return forward, self._remembered(
+            pattern, lambda: [self._program(self._backward, network, segment, cells) for segment in apart]
+        )
 
     def _remembered(self, key: Hashable, make: Callable[[], list[Program]]) -> list[Program]:
         if key not in self._passes:
@@ -223,20 +226,16 @@ class Plan:
             self._passes[key] = make()
         return self._passes[key]
 
-    def _forward(self, network: NetworkMap, segment: Segment, skipped: list[Steps], shares: bool) -> Program:
-        program = self._program()
-        emitter = Emitter(self.config, program)
+    def _forward(
+        self, emitter: Emitter, network: NetworkMap, segment: Segment, skipped: list[Steps], shares: bool
+    ) -> None:
         for piece in segment:
             layer = network.layers[piece.layer]
             how = skipped[piece.layer], shares, self._skips
             ForwardLayer(self.config, emitter, network, layer, *how).emit(piece.steps)
-        program.halt()
-        return program
 
-    def _backward(self, network: NetworkMap, segment: Segment, skipped: list[Steps]) -> Program:
+    def _backward(self, emitter: Emitter, network: NetworkMap, segment: Segment, skipped: list[Steps]) -> None:
         """Emit a segment's backward pass, and the weights' gradient of the layers whose first step it has."""
-        program = self._program()
-        emitter = Emitter(self.config, program)
         for piece in reversed(segment):
             layer, steps = network.layers[piece.layer], skipped[piece.layer]
             above = skipped[piece.layer + 1] if piece.layer + 1 < len(skipped) else NO_STEPS
@@ -248,22 +247,20 @@ class Plan:
                         TotalLayer(self.config, emitter, arrays).emit_behind(gradient.column_spans())
                     else:
                         gradient.emit()
-        program.halt()
-        return program
 
-    def _update(self) -> Program:
-        program = self._program()
-        emitter = Emitter(self.config, program)
+    def _update(self, emitter: Emitter) -> None:
         if self.groups > 1:
             SharedUpdate(self.config, emitter, self.map.products).emit()
         else:
             for arrays in self.map.products:
                 UpdateLayer(self.config, emitter, arrays).emit()
+
+    def _program(self, emit: Callable[..., None], *arguments: Any) -> Program:
+        """Make a program of what `emit` appends, which takes an emitter and the arguments."""
+        program = Program(self.config, self._density, self.groups)
+        emit(Emitter(self.config, program), *arguments)
         program.halt()
         return program
-
-    def _program(self) -> Program:
-        return Program(self.config, self._density, self.groups)
 
     def _check_addresses(self) -> None:
         beats, most = self.map.memory.window_bytes // self.config.beat_bytes, 1 << contract.ADDRESS_BITS

@@ -86,7 +86,7 @@ class DeltaReader:
             words = beats[channel, start - first : start - first + length].reshape(-1)
             block = decode(words, vectors * units.lanes, beat_words=self._config.beat_words)
             dense[channel, step, tile, unit * vectors : (unit + 1) * vectors] = block.reshape(vectors, units.lanes)
-        make_index = partial(layout.gates_index, units, gates, steps, batch)
+        make_index = partial(layout.sequence_index, units, steps, batch, gates=gates)
         size = self._memory.channels, dense[0].size // units.lanes, units.lanes
         elements, shape = self._memory.of_batch(make_index, (steps, batch.batch, gates, units.size), axis=1)
         return unpack(Array("delta", "deltas", 0, size, shape, elements), dense)

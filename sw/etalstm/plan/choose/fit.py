@@ -38,11 +38,6 @@ def group_costs(
     return dict(sorted(costs.items(), key=lambda cost: cost[1]))
 
 
-def group_counts(config: Config, network: NetworkShape, batch: int, slices: int, narrow: bool = False) -> list[int]:
-    """Give the numbers of groups that the slices of a batch can be arranged for, the fastest first."""
-    return list(group_costs(config, network, batch, slices, narrow))
-
-
 def step_cycles(
     config: Config, network: NetworkShape, parts: Parts, cell: Cell | None = None, *, narrow: bool = False
 ) -> float:
@@ -115,7 +110,7 @@ def plan_network(
     if choose_slices:
         return plan_best_slices(config, network, batch, plan, execution.narrow)
     slices = check_slices(execution.slices, batch)
-    return plan(slices, groups or group_counts(config, network, batch, slices, execution.narrow))
+    return plan(slices, groups or list(group_costs(config, network, batch, slices, execution.narrow)))
 
 
 def plan_at_density(
@@ -129,10 +124,7 @@ def plan_at_density(
 def alternatives(
     config: Config, network: NetworkShape, batch: int, execution: Execution, *, choose_slices: bool = False
 ) -> dict[int, float]:
-    """Give what each number of groups costs that the batch can be arranged for, the fastest first.
-
-    Costs are cycles of a step's products, see :func:`etalstm.plan.choose.fit.step_cycles`.
-    """
+    """Give what :func:`group_costs` gives of the numbers of groups that fit the lanes' memories."""
     slices = AUTO if choose_slices else execution.slices
     costs = group_costs(config, network, batch, slices, execution.narrow)
     return {count: cycles for count, cycles in costs.items() if isfinite(cycles)}

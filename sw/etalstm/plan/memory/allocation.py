@@ -10,7 +10,7 @@ from etalstm.network.cells.cell import Cell, Product, Stage, count_vectors
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.plan.memory import layout
-from etalstm.plan.memory.arrays import CellArrays, LayerArrays, ParameterArrays, TokenArrays, allocate_tokens
+from etalstm.plan.memory.arrays import CellArrays, LayerArrays, ParameterArrays, allocate_tokens
 from etalstm.plan.memory.memory_map import Array, MemoryMap
 from etalstm.plan.memory.operands import Sequence
 from etalstm.plan.memory.sent import SENDING_ARRAYS, TURNS, SendingRoom, SentOperand, ThresholdParameters
@@ -136,13 +136,18 @@ class LayerAllocation:
         operand, operand_step = self._of_units(name, steps + 1), 0 if name == self._cell.output else 1
         parameters = self._parameters(shards, suffix)
         outputs = tuple(self._of_units(output, steps + 1) for output in stage.outputs) if has_stage else ()
-        c = self._state() if is_last else None
+        c = self._sequence("c", "intermediates", self._units, 1 if compressed else steps + 1) if is_last else None
         sent = self._sent(room, tiling, x, operand, operand_step) if room and x else ()
-        tokens = self._token_arrays(tiling) if takes_x and self._tokens else None
+        tokens = None
+        if takes_x and self._tokens:
+            tokens = allocate_tokens(self._lanes, self._memory, tiling, self._batch, steps, self._tokens)
         index = self._index(len(stage.kept), tiling, suffix) if compressed and has_stage and stage.kept else None
         delta = None if compressed else self._gates(f"delta{suffix}", tiling)
-        delta_index = self._delta_index(tiling, suffix) if compressed else None
-        needed = self._needed(tiling, suffix) if compressed else None
+        delta_index = needed = None
+        if compressed:
+            streams = steps * self._batch.count * tiling.units.tiles
+            delta_index = self._memory.add_raw(f"delta_index{suffix}", "deltas", streams)
+            needed = self._needed(tiling, suffix)
         dy = self._of_units("dy", steps) if is_last else None
         dx = self._input_gradient(tiling) if takes_x else None
         operand_gradient = self._of_units(f"d{name}", 1)
@@ -163,9 +168,9 @@ class LayerAllocation:
         tiling, add, add_shards, slices = shards.tiling, self._memory.add, self._memory.add_shards, self._batch.slices
         width, height = tiling.inputs.size + tiling.units.size, tiling.gates * tiling.units.size
         of_unit = tiling.gates * tiling.units.tiles
-        of_shards = shards.vectors, _once(layout.shards_index, shards), (height, width)
+        of_shards = shards.vectors, cache(partial(layout.shards_index, shards)), (height, width)
         norms = sum(c.count for c in shards.normed), partial(layout.norms_index, shards), (width,)
-        biases = of_unit, _once(layout.bias_index, tiling), (height,)
+        biases = of_unit, cache(partial(layout.bias_index, tiling)), (height,)
 
         def sums(of: str) -> tuple[Array, Array]:
             gradient = add_shards(f"gradient{suffix}_{of}", "optimizer", *of_shards)
@@ -182,7 +187,7 @@ class LayerAllocation:
             bias_gradient=add(f"bias_gradient{suffix}", "optimizer", *biases),
             bias_velocity=add(f"bias_velocity{suffix}", "optimizer", *biases),
             norms=add_shards(f"norms{suffix}", "optimizer", *norms),
-            bias_sums=self._raw(f"bias_sums{suffix}", "optimizer", slices * of_unit) if slices > 1 else None,
+            bias_sums=self._memory.add_raw(f"bias_sums{suffix}", "optimizer", slices * of_unit) if slices > 1 else None,
             group_bias=add(f"bias_gradient{suffix}_group", "optimizer", *biases) if self._exchange else None,
             partial=[sums(f"aside{n}") for n in range(self._partials)],
         )
@@ -208,9 +213,6 @@ class LayerAllocation:
         sent_x = self._sent_operand("x", *of_x, room.parameters[self._delta_inputs.x])
         return sent_x, self._sent_operand("operand", *of_operand, room.parameters[self._delta_inputs.h])
 
-    def _token_arrays(self, tiling: LayerTiling) -> TokenArrays:
-        return allocate_tokens(self._lanes, self._memory, tiling, self._batch, self._steps, self._tokens)
-
     def _sent_operand(
         self, name: str, partition: Partition, values: Sequence, first: int, streams: Array, collected: Sequence,
         parameters: ThresholdParameters,
@@ -223,36 +225,32 @@ class LayerAllocation:
             values=values,
             first=first,
             sent=self._sequence(f"sent_{name}", "activations", partition, self._steps),
-            index=self._raw(f"{name}_changes{self._number}", "activations", indices),
+            index=self._memory.add_raw(f"{name}_changes{self._number}", "activations", indices),
             streams=streams,
             collected=collected,
             parameters=parameters,
-            needed=self._raw(f"{name}_needed{self._number}", "activations", maps) if has_maps else None,
+            needed=self._memory.add_raw(f"{name}_needed{self._number}", "activations", maps) if has_maps else None,
         )
 
     def _index(self, kinds: int, tiling: LayerTiling, suffix: str) -> Array:
         streams = self._steps * self._batch.count * len(tiling.unit_spans) * kinds
-        return self._raw(f"index{suffix}", "intermediates", streams)
+        return self._memory.add_raw(f"index{suffix}", "intermediates", streams)
 
     def _delta_index(self, tiling: LayerTiling, suffix: str) -> Array:
-        return self._raw(f"delta_index{suffix}", "deltas", self._steps * self._batch.count * tiling.units.tiles)
+        return self._memory.add_raw(
+            f"delta_index{suffix}", "deltas", self._steps * self._batch.count * tiling.units.tiles
+        )
 
     def _needed(self, tiling: LayerTiling, suffix: str) -> Array | None:
         if tiling.gates != MOST_GATES or stay(self._lanes, tiling.column_vectors, tiling.rows):
             return None
-        return self._raw(f"needed{suffix}", "deltas", NEEDED_ARRAYS * tiling.units.tiles)
-
-    def _raw(self, name: str, kind: str, vectors: int) -> Array:
-        return self._memory.add_raw(name, kind, vectors)
+        return self._memory.add_raw(f"needed{suffix}", "deltas", NEEDED_ARRAYS * tiling.units.tiles)
 
     def _inputs(self, tiling: LayerTiling) -> Sequence:
         return self._below.h if self._below else self._sequence("x", "activations", tiling.inputs, self._steps)
 
     def _input_gradient(self, tiling: LayerTiling) -> Sequence:
         return self._below.dy if self._below else self._sequence("dx", "activations", tiling.inputs, self._steps)
-
-    def _state(self) -> Sequence:
-        return self._sequence("c", "intermediates", self._units, 1 if self._storage.compressed else self._steps + 1)
 
     def _of_units(self, name: str, length: int) -> Sequence:
         """Give a sequence of all units that stages share; the first that needs it allocates it."""
@@ -271,13 +269,8 @@ class LayerAllocation:
         )
 
     def _gates(self, name: str, tiling: LayerTiling) -> Sequence:
-        index = partial(layout.gates_index, tiling.units, tiling.gates, self._steps, self._batch)
+        index = partial(layout.sequence_index, tiling.units, self._steps, self._batch, gates=tiling.gates)
         shape = (self._steps, self._batch.batch, tiling.gates, tiling.units.size)
         tiles = tiling.gates * tiling.units.tiles
         vectors = self._steps * self._batch.vectors * tiles
         return Sequence(self._memory.add(name, "deltas", vectors, index, shape, batch_axis=1), tiles, self._batch)
-
-
-def _once(make: Callable[..., np.ndarray], *arguments: LayerTiling | Shards) -> Callable[[], np.ndarray]:
-    """Give a function that makes something when it is first asked for, and the same from then on."""
-    return cache(partial(make, *arguments))

@@ -62,7 +62,7 @@ def allocate_tokens(
     index = partial(layout.sequence_index, tiling.inputs, 1, at_once)
     vectors = at_once.vectors * tiling.inputs.tiles
     x = into.add_of_groups("token_x", "activations", vectors, index, (columns.padded, tiling.inputs.size))
-    index = partial(layout.sequence_index, columns, steps, batch, config.channels)
+    index = partial(layout.sequence_index, columns, steps, batch, channels=config.channels)
     vectors, shape = steps * batch.vectors * columns.tiles, (steps, batch.batch, tokens)
     chosen = into.add("chosen_tokens", "activations", vectors, index, shape, batch_axis=1)
     rows = tiling.gates * tiling.units.tiles

@@ -24,23 +24,23 @@ def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
     return np.where(padding, -1, total).astype(np.int64)
 
 
-def sequence_index(partition: Partition, steps: int, batch: BatchTiles, channels: int | None = None) -> np.ndarray:
-    """Index of an array (steps, B, size) that lies as [step][batch tile][tile][b][lane] in every window.
+def sequence_index(
+    partition: Partition, steps: int, batch: BatchTiles, *, gates: int = 1, channels: int | None = None
+) -> np.ndarray:
+    """Index of an array (steps, B, `gates`, size) that lies as [step][batch tile][tile][gate][b][lane] in every window.
 
     Short batch tiles are followed by unused vectors, so that every (step, batch tile) starts at the same stride. Where
     there are more `channels` than the partition has, the last ones hold nothing of it.
     """
-    owned = elements(partition)
-    vectors = partition.tiles * batch.size
-    index = np.full((channels or partition.channels, steps, batch.count, vectors, partition.lanes), -1, np.int64)
-    step = np.arange(steps)[None, :, None, None, None] * (batch.batch * partition.size)
+    ours, owned, vectors = partition.channels, elements(partition)[:, None, :, None, None, :], partition.tiles * gates
+    index = np.full((channels or ours, steps, batch.count, vectors * batch.size, partition.lanes), -1, np.int64)
+    step = np.arange(steps)[None, :, None, None, None, None] * (batch.batch * gates * partition.size)
+    gate = np.arange(gates)[None, None, None, :, None, None] * partition.size
     for number, tile in enumerate(batch.ranges):
         size = len(tile)
-        sequence = np.array(tile)[None, None, None, :, None] * partition.size
-        block = owned[:, None, :, None, :]
-        flat = np.where(block < 0, -1, step + sequence + block)
-        block = flat.reshape(partition.channels, steps, partition.tiles * size, partition.lanes)
-        index[: partition.channels, :, number, : partition.tiles * size] = block
+        sequence = np.array(tile)[None, None, None, None, :, None] * (gates * partition.size)
+        flat = np.where(owned < 0, -1, step + sequence + gate + owned)
+        index[:ours, :, number, : vectors * size] = flat.reshape(ours, steps, vectors * size, partition.lanes)
     return index
 
 
@@ -142,19 +142,3 @@ def norms_index(shards: Shards) -> np.ndarray:
     columns, width = _columns(shards.tiling), sum(columns.count for columns in shards.normed)
     firsts = [shards.columns[group * shards.normed_stride].first_tile for group in range(shards.groups)]
     return np.concatenate([columns[:, first : first + width] for first in firsts])
-
-
-def gates_index(partition: Partition, gates: int, steps: int, batch: BatchTiles) -> np.ndarray:
-    """Index of an array (steps, B, gates, H) that lies as [step][batch tile][unit tile][gate][b] in every window."""
-    owned = elements(partition)[:, None, :, None, None, :]
-    vectors = partition.tiles * gates
-    index = np.full((partition.channels, steps, batch.count, vectors * batch.size, partition.lanes), -1, np.int64)
-    step = np.arange(steps)[None, :, None, None, None, None] * (batch.batch * gates * partition.size)
-    gate = np.arange(gates)[None, None, None, :, None, None] * partition.size
-    for number, tile in enumerate(batch.ranges):
-        size = len(tile)
-        sequence = np.array(tile)[None, None, None, None, :, None] * (gates * partition.size)
-        flat = np.where(owned < 0, -1, step + sequence + gate + owned)
-        flat = flat.reshape(partition.channels, steps, vectors * size, partition.lanes)
-        index[:, :, number, : vectors * size] = flat
-    return index

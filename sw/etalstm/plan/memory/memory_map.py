@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -136,12 +137,9 @@ class MemoryMap:
         The elements of a `narrow` array are halves of words.
         With a `batch_axis`, `index` and `shape` are those of one part of the batch; the host's array has the whole one.
         """
-        words = self.channels, vectors, self._config.lanes
         if batch_axis is None:
-            copies = self._parts.count
-            return self._add(Array(name, kind, self._vectors, words, shape, index, padding, copies, narrow=narrow))
-        make_index, shape = self.of_batch(index, shape, batch_axis)
-        return self._add(Array(name, kind, self._vectors, words, shape, make_index, padding))
+            return self._add(name, kind, vectors, index, shape, padding=padding, copies=self.groups, narrow=narrow)
+        return self._add(name, kind, vectors, *self.of_batch(index, shape, batch_axis), padding=padding)
 
     def add_of_groups(
         self, name: str, kind: str, vectors: int, index: Callable[[], np.ndarray], shape: tuple[int, ...]
@@ -150,9 +148,8 @@ class MemoryMap:
 
         `vectors`, `index` and `shape` are those of one group's.
         """
-        words = self.channels, vectors, self._config.lanes
         make_index = partial(groups_index, index, self.groups, math.prod(shape))
-        return self._add(Array(name, kind, self._vectors, words, (self.groups, *shape), make_index))
+        return self._add(name, kind, vectors, make_index, (self.groups, *shape))
 
     def add_shards(
         self, name: str, kind: str, vectors: int, index: Callable[[], np.ndarray], shape: tuple[int, ...]
@@ -161,7 +158,7 @@ class MemoryMap:
 
         `index` is that of all groups' channels. Elements that several groups hold must be equal.
         """
-        return self._add(Array(name, kind, self._vectors, (self.channels, vectors, self._config.lanes), shape, index))
+        return self._add(name, kind, vectors, index, shape)
 
     def of_batch(
         self, index: Callable[[], np.ndarray], shape: tuple[int, ...], axis: int
@@ -170,18 +167,20 @@ class MemoryMap:
         whole = *shape[:axis], self._parts.batch, *shape[axis + 1 :]
         return partial(batch_index, self._parts, index, math.prod(shape[axis + 1 :])), whole
 
-    def _add(self, array: Array) -> Array:
-        if array.name in self.arrays:
-            raise ValueError(f"array {array.name!r} is allocated already")
-        self.arrays[array.name] = array
-        self._vectors += array.vectors
+    def _add(
+        self, name: str, kind: str, vectors: int, index: Callable[[], np.ndarray], shape: tuple[int, ...], **more: Any
+    ) -> Array:
+        if name in self.arrays:
+            raise ValueError(f"array {name!r} is allocated already")
+        words = self.channels, vectors, self._config.lanes
+        self.arrays[name] = array = Array(name, kind, self._vectors, words, shape, index, **more)
+        self._vectors += vectors
         return array
 
     def add_raw(self, name: str, kind: str, vectors: int, *, exchanged: bool = False) -> Array:
         """Allocate memory that holds no array of the host's."""
-        words = self.channels, vectors, self._config.lanes
-        make_index = partial(np.broadcast_to, np.int64(-1), words)
-        return self._add(Array(name, kind, self._vectors, words, (0,), make_index, exchanged=exchanged))
+        index = partial(np.broadcast_to, np.int64(-1), (self.channels, vectors, self._config.lanes))
+        return self._add(name, kind, vectors, index, (0,), exchanged=exchanged)
 
     @property
     def vector_bytes(self) -> int:

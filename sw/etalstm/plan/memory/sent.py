@@ -160,11 +160,9 @@ def same_programs(first: DeltaInputs, second: DeltaInputs, layers: int) -> bool:
 
     Raises :class:`PlanError` as :func:`threshold_parameters` does.
     """
-    return _programmed(first, layers) == _programmed(second, layers)
 
+    def programmed(inputs: DeltaInputs) -> tuple:  # R, and the parameters that the operands of all layers take
+        numbers, of_layers = threshold_parameters(inputs, layers), map(inputs.layer, range(layers))
+        return inputs.refresh, [numbers.get(threshold) for layer in of_layers for threshold in (layer.x, layer.h)]
 
-def _programmed(inputs: DeltaInputs, layers: int) -> tuple:
-    """Give what programs have of delta inputs: R, and the parameters that the operands of all layers take."""
-    numbers = threshold_parameters(inputs, layers)
-    operands = [threshold for n in range(layers) for threshold in (inputs.layer(n).x, inputs.layer(n).h)]
-    return inputs.refresh, [numbers.get(threshold) for threshold in operands]
+    return programmed(first) == programmed(second)

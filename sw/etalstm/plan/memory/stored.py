@@ -133,12 +133,6 @@ class StoredSegment:
         gates = self.dense[layer]
         return gates.first + (step - gates.step) * gates.vectors
 
-    def local_log(self) -> Log:
-        """Give the log of local gradients; ``ValueError`` if the segment has no compressed cells."""
-        if self.log is None:
-            raise ValueError("all cells of the segment are dense")
-        return self.log
-
     def with_deltas(self, logs: dict[Piece, Log]) -> "StoredSegment":
         """Give the segment its pieces' logs of δ."""
         return replace(self, deltas={piece.layer: logs[piece] for piece in self.pieces if piece in logs})

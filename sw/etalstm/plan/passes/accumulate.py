@@ -10,7 +10,7 @@ from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.memory_map import Array
 from etalstm.plan.memory.operands import Location, Operand, Scratch
 from etalstm.plan.memory.shards import Columns
-from etalstm.plan.passes.vectors import ZERO
+from etalstm.plan.passes.vectors import ZERO, add_squares
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Traffic, VectorOp
@@ -50,15 +50,13 @@ class NormLayer:
         most, shards = self._room // tiles, self._layer.shards
 
         def some_rows(turn: int, count: int) -> None:
-            squares, norms = self._buffers[turn % _SETS], self._norms.at(0, outer=0)
+            squares = self._buffers[turn % _SETS]
             for columns in batch:
                 source = self._layer.gradient_at(columns.number).at(turn * most * columns.count)
                 to = squares.at(columns.first_tile - batch[0].first_tile, outer=tiles)
                 stride = shards.normed_stride * shards.rows * columns.count
                 self._emitter.load(to, source, Traffic.WEIGHTS, count, columns.count, group=group, group_stride=stride)
-            self._emitter.vector(VectorOp.MULTIPLY, squares, squares, squares, inner=count * tiles)
-            squares = squares.at(0, outer=tiles)
-            self._emitter.vector(VectorOp.ADD, norms, norms, squares, outer=count, inner=tiles, serial=True)
+            add_squares(self._emitter, self._norms, squares, squares, count, tiles)
 
         self._emitter.in_turns(rows, most, some_rows)
 
@@ -122,7 +120,7 @@ class GradientPass(ABC):
     def _finish(self) -> None:
 
         def biases(turn: int, count: int) -> None:
-            self._move(None, turn * self._room, count, self._buffers(turn))
+            self._move(None, turn * self._room, count, self._sets[turn % _SETS])
 
         self._emitter.in_turns(self._layer.tiling.gates * self._layer.tiling.units.tiles, self._room, biases)
         if self._normed_behind:
@@ -138,26 +136,19 @@ class GradientPass(ABC):
 
     def _columns(self, columns: Columns) -> None:
         rows = self._room // columns.count
-        norms = self._norms.at(0, outer=0)
         if self._normed_here:
             self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=columns.count)
 
         def some_rows(turn: int, count: int) -> None:
-            vectors = count * columns.count
-            total, free, *_ = buffers = self._buffers(turn)
-            self._move(columns, turn * rows * columns.count, vectors, buffers)
+            total, free, *_ = buffers = self._sets[turn % _SETS]
+            self._move(columns, turn * rows * columns.count, count * columns.count, buffers)
             if self._normed_here:
-                self._emitter.vector(VectorOp.MULTIPLY, free, total, total, inner=vectors)
-                squares = free.at(0, outer=columns.count)
-                self._emitter.vector(VectorOp.ADD, norms, norms, squares, outer=count, inner=columns.count, serial=True)
+                add_squares(self._emitter, self._norms, total, free, count, columns.count)
 
         self._emitter.in_turns(self._layer.shards.rows, rows, some_rows)
         if self._normed_here:
             location = Location(self._layer.norms, columns.first_tile)
             self._emitter.store(self._norms, location, Traffic.WEIGHTS, 1, columns.count)
-
-    def _buffers(self, turn: int) -> list[Operand]:
-        return self._sets[turn % _SETS]
 
 
 class AccumulateLayer(GradientPass):

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
+from typing import NamedTuple
 
 from etalstm.network.cells.cell import Stage
 from etalstm.network.cells.operation import Operation, split_after
@@ -51,6 +52,24 @@ class Cells:
 
 
 Job = tuple["BackwardStage", int, range]  # with a step, and batch tiles of it
+
+
+class StepKind(NamedTuple):
+    """In what a step, with the `following` one, may differ from others.
+
+    Members
+    -------
+    apart : int    steps to the following one; 0 if there is none
+    uneven : int   0, or the step's number if it is of a kind of its own
+    """
+
+    after_skipped: bool
+    below_skipped: bool
+    apart: int
+    following_below_skipped: bool
+    uneven: int
+    refreshes: bool
+    next_refreshes: bool
 
 
 class BackwardLayer:
@@ -102,18 +121,23 @@ class BackwardLayer:
     def _propagations(self) -> list[Propagation]:
         return [propagation for stage in self._stages for propagation in stage.propagations]
 
-    def _kind(self, kept: Sequence[int], number: int) -> tuple:
-        """Tell in what a step, with the one that follows it, may differ from others.
+    def _kind(self, kept: Sequence[int], number: int) -> StepKind:
+        """Give the kind of a step.
 
         The products that are left for a step belong to steps up to two periods before it. So a step with a gap among
         those is of a kind of its own: addresses do not advance evenly there, and no loop may go over it.
         """
         step, following = kept[number], kept[number + 1] if number + 1 < len(kept) else None
-        apart = 0 if following is None else step - following
         before = kept[max(0, number - 2 * self._period) : number + 1]
-        even = len({a - b for a, b in pairwise(before)}) < 2
-        sent = self._refreshes(step), self._refreshes(step + 1)
-        return step + 1 in self._skipped, step in self._above, apart, following in self._above, even or -number, *sent
+        return StepKind(
+            after_skipped=step + 1 in self._skipped,
+            below_skipped=step in self._above,
+            apart=0 if following is None else step - following,
+            following_below_skipped=following in self._above,
+            uneven=number if len({a - b for a, b in pairwise(before)}) > 1 else 0,
+            refreshes=self._refreshes(step),
+            next_refreshes=self._refreshes(step + 1),
+        )
 
     def _step(self, kept: list[int], number: int) -> None:
         """Emit one of the kept steps, whose first cells are prepared, and prepare those of the one that follows."""
@@ -137,8 +161,7 @@ class BackwardLayer:
 
     def _late(self, kept: Sequence[int], number: int) -> tuple[list[Emit], list[Emit]]:
         """Give the products, and then the stores, that were left for the time in which a step's first δ is computed."""
-        products: list[Emit] = []
-        stores: list[Emit] = []
+        products, stores = list[Emit](), list[Emit]()
         for propagation in self._propagations:
             more, last = propagation.shared_inputs(kept, number - 1)
             products, stores = products + stores + more, last
@@ -336,10 +359,9 @@ class BackwardStage:
 
     def _pass_on_state(self, dc: Arrays, cells: Cells, arriving: Operand | Parameter) -> None:
         """Store the gradient of the state before; sequences that have ended pass on the one that arrives."""
-        before, (outer, inner) = self._cell.state_gradient_before, (cells.span.count, cells.size)
+        before = self._cell.state_gradient_before
         if self._masking:
-            values, mask = self._vectors.operand(before, cells.size), self._masking.mask.at(0, outer=0)
-            self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, arriving, outer=outer, inner=inner)
+            self._vectors.where_ended(self._masking.mask, before, arriving, cells.span.count, cells.size)
         self._store(before, cells, dc)
 
     def _keep_deltas(self, cells: Cells) -> None:
@@ -353,8 +375,5 @@ class BackwardStage:
                 continue
             log = self._network.delta_log(layer.number, cells.step)
             for number, location in enumerate(locations):
-                stream = delta.at(number * vectors)
-                emitter.compress(
-                    stream, location, log, Traffic.DELTAS, contract.PARAMETER_DELTA_THRESHOLD, False, outer=1,
-                    inner=vectors,
-                )  # fmt: skip
+                stream, threshold = delta.at(number * vectors), contract.PARAMETER_DELTA_THRESHOLD
+                emitter.compress(stream, location, log, Traffic.DELTAS, threshold, False, outer=1, inner=vectors)

@@ -8,7 +8,7 @@ from etalstm.network.cells.cell import count_vectors
 from etalstm.network.cells.operation import Operation, split_after
 from etalstm.plan.memory.arrays import CellArrays, LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Location, Operand, Parameter, Scratch, Sequence
+from etalstm.plan.memory.operands import Location, Operand, Scratch, Sequence
 from etalstm.plan.memory.sent import SENDING_ARRAYS, SentOperand
 from etalstm.plan.passes.send import InputSender, Sender, Tiles
 from etalstm.plan.passes.sums import ProductSums, Sums
@@ -218,11 +218,13 @@ class ForwardStage:
         self._run(job, update, sums)
         if not self._has_maps:
             self._bring_mask(job)
-        if self._last:
-            self._where_ended(job, cell.state, self._vectors.operand(cell.state_before, job.size))
+        where_ended, tiles = self._vectors.where_ended, (job.span.count, job.size)
+        if self._last and self._network.mask:
+            before = self._vectors.operand(cell.state_before, job.size)
+            where_ended(self._mask, cell.state, before, *tiles)
         self._run(job, output, sums)
-        for name in stage.outputs:
-            self._where_ended(job, name, ZERO)
+        for name in stage.outputs if self._network.mask else ():
+            where_ended(self._mask, name, ZERO, *tiles)
 
     def _keep(self, job: Job) -> None:
         """Keep the gates, or append the local gradients to the log. Those of sequences that have ended are zero."""
@@ -243,12 +245,6 @@ class ForwardStage:
 
     def _run(self, job: Job, operations: tuple[Operation, ...], sums: Elsewhere | None = None) -> None:
         self._vectors.run(operations, job.span.count, job.size, sums or {})
-
-    def _where_ended(self, job: Job, name: str, other: Operand | Parameter) -> None:
-        """Take `other` instead of a vector for the sequences that have ended."""
-        if self._network.mask:
-            values, mask = self._vectors.operand(name, job.size), self._mask.at(0, outer=0)
-            self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, other, outer=job.span.count, inner=job.size)
 
 
 class ForwardLayer:

@@ -8,7 +8,7 @@ from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch, Sequence
 from etalstm.plan.memory.tiling import Span, gradient_arrays
-from etalstm.plan.passes.vectors import MINUS_ZERO, NO_STEPS, ZERO, Steps
+from etalstm.plan.passes.vectors import MINUS_ZERO, NO_STEPS, ZERO, Steps, add_squares
 from etalstm.plan.program.emit import Emitter
 from etalstm.plan.program.fold import strided
 from etalstm_hw.config import Config
@@ -178,13 +178,8 @@ class GradientLayer:
             return
         most = self._most_squares // span.count
         for first in range(0, rows, most):
-            self._add_norms(span.count, first, min(most, rows - first))
-
-    def _add_norms(self, columns: int, first: int, rows: int) -> None:
-        emitter, total, squares = self._emitter, self._totals[0].at(first * columns), self._squares
-        emitter.vector(VectorOp.MULTIPLY, squares, total, total, inner=rows * columns)
-        norms, squares = self._norms.at(0, outer=0), squares.at(0, outer=columns)
-        emitter.vector(VectorOp.ADD, norms, norms, squares, outer=rows, inner=columns, serial=True)
+            total, count = self._totals[0].at(first * span.count), min(most, rows - first)
+            add_squares(self._emitter, self._norms, total, self._squares, count, span.count)
 
 
 class BiasGradients:

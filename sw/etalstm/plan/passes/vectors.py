@@ -77,9 +77,21 @@ class Vectors:
             count = len(array) * tiles if whole else tiles
             self._emitter.vector(VectorOp.SELECT_ZERO, values, mask.at(0, outer=0), ZERO, outer=count, inner=size)
 
+    def where_ended(self, mask: Operand, name: str, other: Operand | Parameter, tiles: int, size: int) -> None:
+        """Emit that a vector is `other` for the sequences whose mask is 0."""
+        values, mask = self.operand(name, size), mask.at(0, outer=0)
+        self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, other, outer=tiles, inner=size)
+
 
 Steps = frozenset[int]
 NO_STEPS: Steps = frozenset()
+
+
+def add_squares(emitter: Emitter, norms: Operand, values: Operand, squares: Operand, rows: int, columns: int) -> None:
+    """Add the squares of rows to the norms of their columns, rows in ascending order; `squares` is overwritten."""
+    emitter.vector(VectorOp.MULTIPLY, squares, values, values, inner=rows * columns)
+    norms, squares = norms.at(0, outer=0), squares.at(0, outer=columns)
+    emitter.vector(VectorOp.ADD, norms, norms, squares, outer=rows, inner=columns, serial=True)
 
 
 class Streams:
@@ -93,19 +105,14 @@ class Streams:
 
     def keep(self, step: int, batch_tile: int, span: Span, size: int, kinds: list[Operand]) -> None:
         """Append the streams of a span's cells, one of each kind, to their segment's log."""
-        log = self._network.stored.segment_of(self._layer.number, step).local_log()
+        log = self._network.stored.segment_of(self._layer.number, step).log
+        assert log, "a layer whose storage is compressed has a log"
+        thresholds = contract.PARAMETER_THRESHOLDS + self._layer.first_kind
         for number, stream in enumerate(kinds):
             location = self._layer.index_of(step, batch_tile, span, number)
-            self._emitter.compress(
-                stream,
-                location,
-                log,
-                Traffic.INTERMEDIATES,
-                contract.PARAMETER_THRESHOLDS + self._layer.first_kind + number,
-                self._layer.storage.bf16,
-                outer=span.count,
-                inner=size,
-            )
+            threshold, bf16 = thresholds + number, self._layer.storage.bf16
+            kind, counts = Traffic.INTERMEDIATES, (span.count, size)
+            self._emitter.compress(stream, location, log, kind, threshold, bf16, *counts)
 
     def bring(self, step: int, batch_tile: int, span: Span, size: int, kinds: list[Operand]) -> None:
         """Decompress the streams of a span's cells into the scratch memory."""
