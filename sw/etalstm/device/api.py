@@ -39,6 +39,7 @@ from etalstm.network.shape import (
     check_parameters,
     zero_velocities,
 )
+from etalstm.network.shared_tokens import SharedTokens
 from etalstm.network.storage import KINDS, Storage, Usage
 from etalstm.network.update_rule import UpdateRule, check_hyperparameters, clip_scale
 
@@ -53,14 +54,9 @@ class Session(SessionHooks, BothPasses[InputGradients]):
     be read between ``backward`` and the next ``forward``. Every array that goes in must be a NumPy array of float32 and
     finite, or ``ValueError`` says what it is; subnormals are read as zeros of their sign.
 
-    A device implements :class:`SessionHooks`.
-
-    Raises
-    ------
-    DeviceError
-        If the shape's storage is not dense and the device has no other.
-    HostMemoryError
-        If this computer's memory cannot hold the arrays that go in and come out.
+    A device implements :class:`SessionHooks`. Making a session raises :class:`DeviceError` if the shape's storage is
+    not dense and the device has no other, and :class:`HostMemoryError` if this computer's memory cannot hold the arrays
+    that go in and come out.
 
     Members
     -------
@@ -100,12 +96,8 @@ class Session(SessionHooks, BothPasses[InputGradients]):
     def store_as(self, storage: Storage) -> None:
         """Store intermediates another way from the next forward pass on; weights and velocities stay.
 
-        Raises
-        ------
-        ValueError
-            If it is for another number of layers, or not one that the shape's architecture has.
-        DeviceError
-            If the device has no such storage, or no memory for it; then nothing has changed.
+        ``ValueError`` if it is for another number of layers, or not one that the shape's architecture has;
+        :class:`DeviceError` if the device has no such storage, or no memory for it. Then nothing has changed.
         """
         shape = self.shape.with_execution(storage=storage)
         self._check_storage(storage)
@@ -175,18 +167,24 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         tokens: Any = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
         """Check what a forward pass is given; give x, lengths, h0 and c0 as the hooks take them."""
-        self._require(call, "load", *LOADED)
-        of_pass = check_steps(self.shape, x)
-        x = check_float32("x", x, of_pass.x_shape)
-        lengths = check_lengths(of_pass, lengths)
+        of_pass, x, lengths = self._check_inputs(call, x, lengths)
         h0 = check_state(of_pass, "h0", h0)
         c0 = check_state(of_pass, "c0", c0)
         shared = check_tokens(of_pass, tokens, x, lengths)
-        self._skipped, self._shared = self._check_skipped(of_pass, skipped_cells), shared
-        self._generation += 1
-        self._stage = "loaded"  # if the device fails now, there is no pass to go back through
+        self._begin_pass(self._check_skipped(of_pass, skipped_cells), shared)
         self._lengths = lengths
         return x, lengths, h0, c0
+
+    def _check_inputs(self, call: str, x: Any, lengths: Any) -> tuple[TrainingShape, np.ndarray, np.ndarray]:
+        """Give the shape of a pass over x, and both in canonical form."""
+        self._require(call, "load", *LOADED)
+        of_pass = check_steps(self.shape, x)
+        return of_pass, check_float32("x", x, of_pass.x_shape), check_lengths(of_pass, lengths)
+
+    def _begin_pass(self, skipped: np.ndarray, shared: SharedTokens | None) -> None:
+        self._skipped, self._shared = skipped, shared
+        self._generation += 1
+        self._stage = "loaded"  # if the device fails now, there is no pass to go back through
 
     @exclusive
     def encode(self, intermediates: Sequence[np.ndarray], skipped_cells: np.ndarray | None = None) -> Iterator[bytes]:
@@ -225,22 +223,14 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         sent : sequence of arrays, float32, one (T, B, I + H) for each layer
             With delta inputs only, and then needed: what x, and the h of the step before, were last sent as.
 
-        Raises
-        ------
-        StreamError
-            If a stream is damaged, of another network, not the one that comes next, or missing, or if there are too
-            many; the message names it. The session is then as before the call, without a forward pass.
+        :class:`StreamError` names a stream that is damaged, of another network, not the one that comes next, missing,
+        or one too many. The session is then as before the call, without a forward pass.
         """
-        self._require("load_intermediates", "load", *LOADED)
-        of_pass = check_steps(self.shape, x)
-        x = check_float32("x", x, of_pass.x_shape)
+        of_pass, x, steps = self._check_inputs("load_intermediates", x, lengths)
         layers, batch, units = of_pass.state_shape
         h = check_float32("h", h, (layers, of_pass.steps + 1, batch, units))
-        steps = check_lengths(of_pass, lengths)
         sent = check_sent(of_pass, sent)
-        self._skipped, self._shared = self._check_skipped(of_pass, skipped_cells), None
-        self._generation += 1
-        self._stage = "loaded"
+        self._begin_pass(self._check_skipped(of_pass, skipped_cells), None)
         self._load_intermediates(x, h, streams, steps, sent)
         self._lengths = steps
         self._stage = "forward"
@@ -326,20 +316,9 @@ class Session(SessionHooks, BothPasses[InputGradients]):
     ) -> None:  # fmt: skip
         """Change weights and velocities by the last backward pass: SGD with momentum, see :class:`UpdateRule`.
 
-        Parameters
-        ----------
-        learning_rate, momentum, weight_decay : float
-        clip : float, optional
-            Largest 2-norm of the whole gradient; None or 0: any.
-        compensation : float
-            What the gradient is multiplied by, before it is clipped, for the cells that were skipped.
-
-        Raises
-        ------
-        ValueError
-            If a number is outside its range.
-        DivergedError
-            If the gradient's norm is not finite; the weights stay as they were.
+        `clip` is the largest 2-norm of the whole gradient; None or 0: any. The gradient is multiplied by `compensation`
+        before it is clipped, for the cells that were skipped. ``ValueError`` if a number is outside its range,
+        :class:`DivergedError` if the gradient's norm is not finite; the weights stay as they were.
         """
         self._require("update", "backward", "backward")
         check_hyperparameters(learning_rate, momentum, clip, weight_decay)

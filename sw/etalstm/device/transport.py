@@ -87,9 +87,8 @@ class Transport(ABC):
         if address % ALIGNMENT_BYTES or size % ALIGNMENT_BYTES:
             raise ValueError(f"address and size must be multiples of {ALIGNMENT_BYTES}, got {address:#x} and {size}")
         if address < 0 or size < 0 or address + size > self.memory_bytes:
-            raise ValueError(
-                f"{size} bytes at address {address:#x} are not all in the memory of {self.memory_bytes} bytes"
-            )
+            where = f"{size} bytes at address {address:#x}"
+            raise ValueError(f"{where} are not all in the memory of {self.memory_bytes} bytes")
 
     def __enter__(self) -> Self:
         return self

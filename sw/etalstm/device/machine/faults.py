@@ -1,6 +1,7 @@
 """Errors of a machine that runs programs, one class for each reason."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from etalstm.errors import DeviceError
 from etalstm.plan.program.walk import line_of, locate
@@ -38,86 +39,70 @@ class ProgramError(DeviceError):
         the refused instruction in the program.
     """
 
+    of_status: ClassVar[dict[Status, type["ProgramError"]]] = {}
+
+    def __init_subclass__(cls, *, status: Status):
+        ProgramError.of_status[status] = cls
+
     def __init__(self, message: str, status: Status, engine: str, instruction: int):
         super().__init__(message)
         self.status, self.engine, self.instruction = status, engine, instruction
 
 
-class BadOpcodeError(ProgramError):
+class BadOpcodeError(ProgramError, status=Status.BAD_OPCODE):
     """An instruction has an unknown opcode."""
 
 
-class BadFieldError(ProgramError):
+class BadFieldError(ProgramError, status=Status.BAD_FIELD):
     """A field of an instruction has a value that it cannot have, or contradicts another, or its CAST's."""
 
 
-class BadAddressError(ProgramError):
+class BadAddressError(ProgramError, status=Status.BAD_ADDRESS):
     """An instruction reaches outside its channel's window."""
 
 
-class ReadError(ProgramError):
+class ReadError(ProgramError, status=Status.READ_ERROR):
     """The memory answered a read with an error."""
 
 
-class WriteError(ProgramError):
+class WriteError(ProgramError, status=Status.WRITE_ERROR):
     """The memory answered a write with an error."""
 
 
-class TruncatedError(ProgramError):
+class TruncatedError(ProgramError, status=Status.TRUNCATED):
     """The program has no HALT."""
 
 
-class StuckError(ProgramError):
+class StuckError(ProgramError, status=Status.STUCK):
     """Nothing moved for as many cycles as the watchdog allows."""
 
 
-class AbortedError(ProgramError):
+class AbortedError(ProgramError, status=Status.ABORTED):
     """The host stopped the program."""
 
 
-class LogFullError(ProgramError):
+class LogFullError(ProgramError, status=Status.OVERFLOW):
     """A compressed stream outgrew its log."""
 
 
-class BadStreamError(ProgramError):
+class BadStreamError(ProgramError, status=Status.BAD_STREAM):
     """An index beat or a compressed stream is damaged."""
 
 
-class DamagedProgramError(ProgramError):
+class DamagedProgramError(ProgramError, status=Status.BAD_CHECK):
     """An instruction is not the one that was written: its check does not fit."""
-
-
-_ERRORS = {
-    Status.BAD_OPCODE: BadOpcodeError,
-    Status.BAD_FIELD: BadFieldError,
-    Status.BAD_ADDRESS: BadAddressError,
-    Status.READ_ERROR: ReadError,
-    Status.WRITE_ERROR: WriteError,
-    Status.TRUNCATED: TruncatedError,
-    Status.STUCK: StuckError,
-    Status.ABORTED: AbortedError,
-    Status.OVERFLOW: LogFullError,
-    Status.BAD_STREAM: BadStreamError,
-    Status.BAD_CHECK: DamagedProgramError,
-}
 
 
 def program_error(status: int, engine: int, instruction: int, words: Callable[[int, int], list[int]], length: int):
     """Make the error of a status.
 
-    Parameters
-    ----------
-    status, engine, instruction : int
-        Registers STATUS, ERROR_ENGINE and ERROR_INSTRUCTION.
-    words : function
-        Gives so many of the program's instructions from a number on.
-    length : int
-        Instructions of the program.
+    `status`, `engine` and `instruction` are the registers STATUS, ERROR_ENGINE and ERROR_INSTRUCTION. `words` gives so
+    many of the program's instructions from a number on; it has `length`.
     """
-    if status not in _ERRORS:
+    if status not in ProgramError.of_status:
         return DeviceError(f"the machine stopped with status {status}, which has no meaning")
     status = Status(status)
-    kind, name = _ERRORS[status], Engine(engine).name if engine in set(Engine) else "SEQUENCER"
+    kind, name = ProgramError.of_status[status], Engine(engine).name if engine in set(Engine) else "SEQUENCER"
     reason = (kind.__doc__ or kind.__name__).rstrip(".").splitlines()[0]
     if status in (Status.ABORTED, Status.TRUNCATED):
         return kind(f"{status.name}: {reason}", status, name, instruction)

@@ -134,12 +134,8 @@ class Intermediates:
     def write(self, segment: StoredSegment, sealed: Iterable[bytes]) -> None:
         """Write what :meth:`read` gave, or a host has encoded, to where the segment's programs look for it.
 
-        Raises
-        ------
-        StreamError
-            If a stream is damaged, of another network, not the one that comes next, or missing.
-        OutgrownError
-            If the region has no room for them; nothing was written.
+        ``StreamError`` if a stream is damaged, of another network, not the one that comes next, or missing;
+        :class:`OutgrownError` if the region has no room for them. Nothing was written then.
         """
         streams, extents, bodies = self.arrange(segment, sealed)
         self._write_region(segment, bodies, self._vectors(extents))
@@ -199,24 +195,20 @@ class Intermediates:
     def _extents(self, segment: StoredSegment, streams: list[Stream]) -> np.ndarray:
         """Read where streams lie: int64, (channels, streams, 3), see :meth:`arrange`."""
         beats = self._config.vector_beats
-        tables = {
-            layer.number: (
-                first,
-                index.first,
-                self._windows.read_words(index).view(np.uint32)[:, :, : len(STREAM_INDEX)],
-            )
-            for layer, first, index in self._indices(segment)
-        }
+        tables = {}
+        for layer, first, index in self._indices(segment):
+            words = self._windows.read_words(index).view(np.uint32)[:, :, : len(STREAM_INDEX)]
+            tables[layer.number] = first, index.first, words
         extents = np.zeros((self._channels, len(streams), 3), np.int64)
         for number, stream in enumerate(streams):
             if stream.kind == DENSE_KIND:
-                words = stream.vectors * self._config.lanes
-                extents[:, number] = stream.vector * beats, stream.vectors * beats, words
+                size = stream.vector * beats, stream.vectors * beats
+                extents[:, number] = *size, stream.vectors * self._config.lanes
             else:
                 first, begins, table = tables[stream.layer.number]
-                index = table[:, stream.vector - first]
-                check_index(index, stream.vectors * self._config.lanes, (begins + stream.vector - first) * beats)
-                extents[:, number] = index[:, _OF_INDEX]
+                found = table[:, stream.vector - first]
+                check_index(found, stream.vectors * self._config.lanes, (begins + stream.vector - first) * beats)
+                extents[:, number] = found[:, _OF_INDEX]
                 extents[:, number, START] -= segment.region.first * beats
         return extents
 
@@ -291,8 +283,5 @@ class Spill:
 
     def during_backward(self, number: int) -> None:
         """Bring back what the segment before the one that runs keeps: the region of the one after it is free."""
-        self._bring(number - 1)
-
-    def _bring(self, number: int) -> None:
-        if number in self.host:
-            self.intermediates.write(self._segments[number], self.host[number])
+        if number - 1 in self.host:
+            self.intermediates.write(self._segments[number - 1], self.host[number - 1])

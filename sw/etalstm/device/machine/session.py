@@ -22,7 +22,7 @@ from etalstm.network.shape import LayerGradients, LayerParameters, canonical_row
 from etalstm.network.shared_tokens import SharedTokens
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.memory_map import Array, Placement
-from etalstm.plan.memory.operands import LOCAL_GRADIENTS, Location
+from etalstm.plan.memory.operands import LOCAL_GRADIENTS
 from etalstm.plan.memory.sent import same_programs, threshold_parameters
 from etalstm.plan.memory.stored import REGIONS
 from etalstm.plan.passes.weights import needed_scale
@@ -40,8 +40,7 @@ class HardwareSession(Session):
     A pass that finds a log too small has changed no weight: a plan with a larger log takes over weights and velocities,
     and the pass is run again.
 
-    A pass of fewer steps than the session's has programs of its own, which use the same arrays: see
-    :class:`ProgramMemory`.
+    A pass of fewer steps has programs of its own, which use the same arrays: see :class:`ProgramMemory`.
 
     Parameters
     ----------
@@ -176,8 +175,8 @@ class HardwareSession(Session):
         self.spill.take(sealed)
 
     def _refuse_dense(self) -> None:
-        for number in range(self.shape.network.layers):
-            if not self.shape.execution.storage.layer(number).compressed:
+        for number, arrays in enumerate(self._map.layers):
+            if not arrays.storage.compressed:
                 raise DeviceError(f"layer {number} keeps its gates, not local gradients: its storage must not be dense")
 
     def _streams(self, skipped: np.ndarray) -> Intermediates:
@@ -212,9 +211,8 @@ class HardwareSession(Session):
             self.windows.write(arrays.c.step(0), c)
         for kind, threshold in enumerate(self.shape.execution.storage.of_kinds):
             self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
-        for threshold, numbers in threshold_parameters(
-            self.shape.execution.delta_inputs, self.shape.network.layers
-        ).items():
+        delta_inputs, layers = self.shape.execution.delta_inputs, self.shape.network.layers
+        for threshold, numbers in threshold_parameters(delta_inputs, layers).items():
             self._accelerator.set_parameter(numbers.threshold, threshold)
             if numbers.scale is not None:
                 self._accelerator.set_parameter(numbers.scale, needed_scale(threshold))
@@ -237,9 +235,8 @@ class HardwareSession(Session):
         self._write_input(of_steps, chosen, 0)
 
     def _shared_by_groups(self) -> list[SharedTokens]:
-        division = self._map.division
-        shared, groups = self._shared, range(division.count)
-        return [shared.part(division.sequences(group)) for group in groups] if shared else []
+        shared, division = self._shared, self._map.division
+        return [shared.part(division.sequences(group)) for group in range(division.count)] if shared else []
 
     def _shared_scalars(self):
         return sum(of_group.scalars for of_group in self._shared_by_groups())
@@ -305,13 +302,8 @@ class HardwareSession(Session):
             self.windows.write(arrays.bias_gradient, taken.bias)
 
     def _update(self, rule):
-        for number, value in (
-            (contract.PARAMETER_SCALE, rule.scale),
-            (contract.PARAMETER_WEIGHT_DECAY, rule.weight_decay),
-            (contract.PARAMETER_MOMENTUM, rule.momentum),
-            (contract.PARAMETER_LEARNING_RATE, rule.learning_rate),
-        ):
-            self._accelerator.set_parameter(number, value)
+        for name in ("scale", "weight_decay", "momentum", "learning_rate"):
+            self._accelerator.set_parameter(getattr(contract, f"PARAMETER_{name.upper()}"), getattr(rule, name))
         self._scrubber.updated()
         self._counts["update"] = self._run("update")
 
@@ -381,7 +373,7 @@ class HardwareSession(Session):
         with self._accelerator.running(loaded):
             meanwhile()
         for log, index in self._ran.ends.items():
-            self._room.use(log, self._end_of(index) / self._accelerator.config.vector_beats)
+            self._room.use(log, self.windows.end_of(index) / self._accelerator.config.vector_beats)
         counts = self._accelerator.counters()
         spared = self._ran.volume.read_bytes[Traffic.WEIGHTS] - counts["read_bytes"]["weights"]
         return counts | {"spared_bytes": {"weights": spared}}
@@ -406,9 +398,3 @@ class HardwareSession(Session):
             raise error
         self._room.grow(number, given, written)
         self._adopt(self._planned(self.shape))
-
-    def _end_of(self, index: Location) -> int:
-        """Give the largest beat, over channels, at which the stream of an index ends."""
-        words = self.windows.read_words(index.array.section(index.vector, 1)).view(np.uint32)[:, 0]
-        start, beats = (words[:, contract.STREAM_INDEX.index(name)] for name in ("start", "beats"))
-        return int((start + beats).max())

@@ -10,6 +10,8 @@ from etalstm.errors import DamagedMemoryError
 from etalstm.formats.codec import round_bf16
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.memory_map import Array, MemoryMap, Placement, elements, pack, unpack
+from etalstm.plan.memory.operands import Location
+from etalstm_hw.contract import STREAM_INDEX
 
 
 class Windows:
@@ -44,6 +46,12 @@ class Windows:
     def read_words(self, array: Array) -> np.ndarray:
         """Read an array as the channels hold it: float32, (channels, vectors, lanes)."""
         return self._read(array, self._placement.channels)
+
+    def end_of(self, index: Location) -> int:
+        """Read the largest beat, over channels, at which the stream of an index ends."""
+        words = self.read_words(index.array.section(index.vector, 1)).view(np.uint32)[:, 0]
+        start, beats = (words[:, STREAM_INDEX.index(name)] for name in ("start", "beats"))
+        return int((start + beats).max())
 
     def _read(self, array: Array, channels: int) -> np.ndarray:
         size = array.vectors * self._memory.vector_bytes

@@ -27,14 +27,10 @@ class Sizes:
 
     Members
     -------
-    hidden, layers : int
-        H, L; a layer has as many inputs as units.
-    device_ratio : float
-        Seconds that a device waits in an iteration, over the seconds of an exchange.
-    runs : int
-        Iterations, after one that warms up.
-    pipeline : int
-        Ranks over which the layers are spread; 1: each has all.
+    hidden, layers : int     H, L; a layer has as many inputs as units
+    device_ratio : float     seconds that a device waits in an iteration, over the seconds of an exchange
+    runs : int               iterations, after one that warms up
+    pipeline : int           ranks over which the layers are spread; 1: each has all
     """
 
     hidden: int

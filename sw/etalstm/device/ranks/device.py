@@ -43,9 +43,6 @@ class TeamSession(Session):
     def _update(self, rule):
         self._all("update", rule)
 
-    def _scrub(self):
-        self._all("scrub")
-
     def _counters(self):
         return counts_side_by_side(self._all("counters"))
 
@@ -75,6 +72,9 @@ class RanksSession(TeamSession):
             if digest != digests[0]:
                 raise DeviceError(f"the {name} of rank {rank} are not those of rank 0: one of the two has miscomputed")
         return self._own(name)
+
+    def _scrub(self):
+        self._all("scrub")
 
     def _forward(self, x, lengths, h0, c0):
         calls = []
@@ -131,10 +131,7 @@ class RanksDevice(Device):
     options
         Of every rank's device.
 
-    Raises
-    ------
-    ValueError, DeviceError
-        Also if ranks have other programs or presets.
+    :class:`DeviceError` also if ranks have other programs or presets.
     """
 
     def __init__(

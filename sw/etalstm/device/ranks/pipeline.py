@@ -94,13 +94,15 @@ class PipelineSession(TeamSession):
         return [Call(name, arguments(role), self.number) for role in roles]
 
     def _load(self, parameters, velocities):
-        self._each("load", lambda role: tuple([of[n] for n in role.layers] for of in (parameters, velocities)))
+        self._each(
+            "on_each", lambda role: ("_load", *([of[n] for n in role.layers] for of in (parameters, velocities)))
+        )
 
     def _store_as(self, shape):
-        self._each("store_as", lambda role: (shape.execution.storage.of_layers(role.layers),))
+        self._each("on_each", lambda role: ("store_as", shape.execution.storage.of_layers(role.layers)))
 
     def _send_as(self, shape):
-        self._each("send_as", lambda role: (shape.execution.delta_inputs.of_layers(role.layers),))
+        self._each("on_each", lambda role: ("send_as", shape.execution.delta_inputs.of_layers(role.layers)))
 
     def _equal(self, name: str) -> list[LayerParameters]:
         digests = self._all("digests", name)
@@ -108,7 +110,10 @@ class PipelineSession(TeamSession):
             first = rank % self._grid.depth
             if set(of_rank) != set(digests[first][:1]):
                 raise DeviceError(f"the {name} of rank {rank} are not those of rank {first}: one has miscomputed")
-        return list(chain.from_iterable(self._all(name)))
+        return list(chain.from_iterable(self._all("read", name)))
+
+    def _scrub(self):
+        self._all("on_each", "_scrub")
 
     def _forward(self, x, lengths, h0, c0):
         found = self._each("forward", lambda role: self._arguments(role, x, lengths, h0, c0))

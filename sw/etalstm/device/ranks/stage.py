@@ -14,12 +14,10 @@ from etalstm.device.ranks.exchange import Exchange, digest
 from etalstm.device.results import add_counts, clear_padding
 from etalstm.golden.fast.sums import add_arrays
 from etalstm.host.mpi import Messages
-from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.pipeline_grid import FORWARD, Role
 from etalstm.network.shape import LayerGradients, LayerParameters, canonical_rows
 from etalstm.network.shared_tokens import SharedTokens
 from etalstm.network.slices import Parts, additions
-from etalstm.network.storage import Storage
 from etalstm.network.update_rule import UpdateRule
 
 
@@ -33,12 +31,8 @@ def shape_of_stage(shape: TrainingShape, role: Role, memory_bytes: int | None) -
     layers, budget = role.layers, shape.memory_budget
     if role.most_kept > 1:
         budget = (budget or memory_bytes or 0) // role.most_kept or None
-    return replace(
-        one,
-        network=shape.network.of_layers(layers),
-        execution=one.execution.of_layers(layers),
-        memory_budget=budget,
-    )
+    network, execution = shape.network.of_layers(layers), one.execution.of_layers(layers)
+    return replace(one, network=network, execution=execution, memory_budget=budget)
 
 
 class Piece(NamedTuple):
@@ -79,20 +73,10 @@ class StageSession:
         self._pieces: list[Piece] = []
         self._counts: list[dict] = []  # of passes whose session has gone on to another micro-batch
 
-    def load(self, parameters: list[LayerParameters], velocities: list[LayerParameters]) -> None:
-        """Store the stage's weights and velocities."""
+    def on_each(self, name: str, *arguments: Any) -> None:
+        """Call a method, or a hook, of every session."""
         for session in self._sessions:
-            session._load(parameters, velocities)
-
-    def store_as(self, storage: Storage) -> None:
-        """See :meth:`etalstm.device.Session.store_as`."""
-        for session in self._sessions:
-            session.store_as(storage)
-
-    def send_as(self, inputs: DeltaInputs) -> None:
-        """See :meth:`etalstm.device.Session.send_as`."""
-        for session in self._sessions:
-            session.send_as(inputs)
+            getattr(session, name)(*arguments)
 
     def forward(self, skipped: np.ndarray, pieces: list[Piece]) -> list[Outputs]:
         """Run the forward pass of all micro-batches; only the last stage gives their y."""
@@ -211,14 +195,8 @@ class StageSession:
     def update(self, rule: UpdateRule) -> None:
         """Change weights and velocities by the sum of all gradients."""
         gradients = [total.gradients for total in self._exchange.totals()]
-        for session in self._sessions:
-            session._take_gradients(gradients)
-            session._update(rule)
-
-    def scrub(self) -> None:
-        """Compare the memory of each session, see :meth:`etalstm.device.Session.scrub`."""
-        for session in self._sessions:
-            session._scrub()
+        self.on_each("_take_gradients", gradients)
+        self.on_each("_update", rule)
 
     def gradients(self) -> list[LayerGradients]:
         """Give the sum of all gradients; in the first pipeline only."""
@@ -229,13 +207,9 @@ class StageSession:
         totals = [] if self._role.pipeline else self._exchange.totals()
         return [total.column_norms for total in totals], [canonical_rows(total.gradients.bias) for total in totals]
 
-    def parameters(self) -> list[LayerParameters]:
-        """Read the weights; in the first pipeline only."""
-        return [] if self._role.pipeline else self._sessions[0]._parameters()
-
-    def velocities(self) -> list[LayerParameters]:
-        """Read the velocities; in the first pipeline only."""
-        return [] if self._role.pipeline else self._sessions[0]._velocities()
+    def read(self, name: str) -> list[LayerParameters]:
+        """Read ``parameters`` or ``velocities``; in the first pipeline only."""
+        return [] if self._role.pipeline else getattr(self._sessions[0], f"_{name}")()
 
     def digests(self, name: str) -> list[str]:
         """Give digests of the weights or the velocities in each session: they must be equal."""

@@ -68,8 +68,8 @@ def attempt(work: Callable, *arguments) -> Any:
 class RankSession:
     """A rank's session of its part of the batch, and the sums of all ranks' gradients.
 
-    The arguments of its session have been checked, so its hooks are called: those that are not named here by their
-    names without the underscore.
+    What is not named here is the session's own. Arguments have been checked, so hooks are called: by their names
+    without the underscore, but for ``store_as`` and ``send_as``, which change the session's shape.
     """
 
     def __init__(self, inner: Session, exchange: Exchange):
@@ -77,15 +77,7 @@ class RankSession:
         inner.when_whole = exchange.give
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, f"_{name}")
-
-    def store_as(self, storage) -> None:
-        """See :meth:`etalstm.device.Session.store_as`."""
-        self._inner.store_as(storage)
-
-    def send_as(self, inputs) -> None:
-        """See :meth:`etalstm.device.Session.send_as`."""
-        self._inner.send_as(inputs)
+        return getattr(self._inner, name if name in ("store_as", "send_as") else f"_{name}")
 
     def forward(self, skipped, shared, x, lengths, h0, c0) -> Outputs:
         """Run the part's forward pass."""
