@@ -84,19 +84,15 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
 
     Results have the bits that keeping the maps would give. So have gradients, but for an input that the function uses
     more than once and that others use too: PyTorch adds the parts of its gradient in another order. A function that
-    draws random numbers draws the same ones the second time. Raises ``ValueError`` if there is no such mode;
-    ``TypeError`` if an input is no tensor; ``RuntimeError`` in the backward pass, if the function read a tensor that
-    needs a gradient and was no argument; ``NotImplementedError`` in the backward pass, if it is to be differentiated
-    itself.
+    draws random numbers draws the same ones the second time.
 
-    Parameters
-    ----------
-    function : callable
-        Gives one tensor. It takes every tensor that needs a gradient as an argument. It changes nothing but its result.
-    inputs : Tensors
-    mode : str
-        ``on``: always again. ``off``: the maps are kept. ``auto``: again where ``cost.pays`` on the device of the first
-        input; without a cost, kept.
+    The function gives one tensor. It takes every tensor that needs a gradient as an argument, and changes nothing but
+    its result. With the mode ``on`` it is always called again, with ``off`` the maps are kept, with ``auto`` again
+    where ``cost.pays`` on the device of the first input; without a cost, they are kept.
+
+    Raises ``ValueError`` if there is no such mode; ``TypeError`` if an input is no tensor; ``RuntimeError`` in the
+    backward pass, if the function read a tensor that needs a gradient and was no argument; ``NotImplementedError`` in
+    the backward pass, if it is to be differentiated itself.
     """
     for number, given in enumerate(inputs, 1):
         if not isinstance(given, Tensor):

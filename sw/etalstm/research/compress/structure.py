@@ -171,17 +171,15 @@ def compact(lstm: nn.LSTM | HLSTM, inputs: Tensor | None = None, units: Sequence
     A unit with such weights computes +0 at every step if its first state is 0. The machine and golden skip a factor of
     zero and add products in the order of the columns. So the units that are left have the same bits, on golden and on
     the machine. An input without weights is a sum's term ±0, which can change nothing but the sign of a sum that is
-    zero. Raises ``ValueError`` if the LSTM has two directions or a projection, nothing would be left, a unit or an
-    input that is not kept has a weight, or layers would have different numbers of units.
+    zero.
 
-    Parameters
-    ----------
-    lstm : LSTM or HLSTM
-        :class:`etalstm.nn.LSTM`, :class:`etalstm.nn.HLSTM` or ``torch.nn.LSTM``, with masks or without.
-    inputs : Tensor, bool, (I,), optional    The inputs to keep. Default: those that have a weight.
-    units : sequence of Tensor, bool, (H,), optional
-        The units of each layer to keep. Default: those that have a weight or a bias. All layers of a module have the
-        same number of units. So where layers would differ, some empty units stay.
+    The LSTM is ours, ``torch.nn.LSTM``, or an H-LSTM, with masks or without. `inputs`, bool, (I,), are those to keep;
+    by default those that have a weight. `units`, bool, (H,) each, are those of each layer to keep; by default those
+    that have a weight or a bias. All layers of a module have the same number of units. So where layers would differ,
+    some empty units stay.
+
+    Raises ``ValueError`` if the LSTM has two directions or a projection, nothing would be left, a unit or an input that
+    is not kept has a weight, or layers would have different numbers of units.
     """
     check_lstm(lstm)
     layers = [{name: getattr(lstm, name).detach() for name in names} for names in layer_names(lstm)]
