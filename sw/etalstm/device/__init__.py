@@ -38,13 +38,8 @@ def open_device(name: str, preset: str = "sim", **options: Any) -> Device:
     `preset` is the configuration of the accelerator; the golden device computes the same bits for all of them. See
     :func:`etalstm.device.machine.hardware.open_hardware` for the options of each device.
 
-    Raises
-    ------
-    ValueError
-        If there is no such device, the message lists those there are; or an option is none of the device's, of the
-        wrong type, or out of range.
-    DeviceError
-        If the device cannot be built or opened on this machine.
+    ``ValueError`` if there is no such device, the message lists those there are; or if an option is none of the
+    device's, of the wrong type, or out of range. :class:`DeviceError` if the device cannot be built or opened here.
     """
     if name == GOLDEN:
         if options:

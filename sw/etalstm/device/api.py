@@ -190,12 +190,9 @@ class Session(SessionHooks, BothPasses[InputGradients]):
     def encode(self, intermediates: Sequence[np.ndarray], skipped_cells: np.ndarray | None = None) -> Iterator[bytes]:
         """Compress what a forward pass that the host ran stores, for :meth:`load_intermediates`: sealed streams.
 
-        Parameters
-        ----------
-        intermediates : L arrays, float32, (6, T, B, H)
-            P_i, P_f, P_g, P_o, P_s, P_r of each layer as its storage has them, pruned and rounded; +0 at padded steps.
-            :class:`DeviceError` if the device takes none, or a layer's storage is dense.
-        skipped_cells : see :meth:`forward`
+        `intermediates`, L arrays, float32, (6, T, B, H), have P_i, P_f, P_g, P_o, P_s, P_r of each layer as its storage
+        has them, pruned and rounded; +0 at padded steps. `skipped_cells`: see :meth:`forward`. :class:`DeviceError` if
+        the device takes no intermediates, or a layer's storage is dense.
         """
         network = self.shape.network
         if len(intermediates) != network.layers:

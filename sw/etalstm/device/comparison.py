@@ -1,7 +1,7 @@
 """The same random training run on several devices, compared word by word."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,18 +17,14 @@ ZERO_INPUTS, ZERO_GRADIENTS = 0.3, 0.5  # shares of zeros, so that what is skipp
 class Comparison:
     """What a comparison found.
 
-    Members
-    -------
-    first_mismatch : dict or None
-        ``tensor``, ``index``, and each device's word in hexadecimal.
-    cycles : (int, int)
-        When the iteration of the first mismatch began and ended, by the clock of :func:`compare`.
+    `first_mismatch` has ``tensor``, ``index``, and each device's word in hexadecimal. `cycles` tells when its iteration
+    began and ended, by the clock of :func:`compare`.
     """
 
     tensors: int = 0
     words: int = 0
     mismatched_words: int = 0
-    first_mismatch: dict | None = field(default=None)
+    first_mismatch: dict | None = None
     cycles: tuple[int, int] = (0, 0)
 
     def add(self, name: str, values: dict[str, np.ndarray]) -> None:

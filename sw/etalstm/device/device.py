@@ -22,16 +22,10 @@ class Device(ABC):
 
     Members
     -------
-    name : str
-        What :func:`etalstm.device.open_device` knows it by.
-    preset : str
-        The configuration it was opened with.
-    access : Access
-        Who may use it; that of another device that this one stands before, or its own.
-    plans_steps : bool
-        Making a session takes time, and is done for a number of steps.
-    memory_bytes : int or None
-        Of the device's own memory; None if it uses the host's.
+    name : str            what :func:`etalstm.device.open_device` knows it by
+    preset : str          the configuration it was opened with
+    access : Access       who may use it; that of another device that this one stands before, or its own
+    plans_steps : bool    making a session takes time, and is done for a number of steps
     """
 
     plans_steps = True

@@ -32,12 +32,8 @@ def receive(connection: socket.socket, seconds: float) -> Iterator[bytes]:
 
     Only headers are looked at here; :func:`etalstm.formats.sealed_stream.unseal` checks the rest.
 
-    Raises
-    ------
-    StreamTimeoutError
-        If nothing came for so many `seconds`; the message names the stream and the block.
-    StreamError
-        If something else comes, or the sender closes in the middle of a stream.
+    :class:`StreamTimeoutError` names stream and block if nothing came for so many `seconds`; ``StreamError`` if
+    something else comes, or the sender closes in the middle of a stream.
     """
     connection.settimeout(seconds)
     number = 0

@@ -29,12 +29,8 @@ class ParanoidSession(BothPasses[InputGradients]):
 
     What is not named here is the session's own. One of so many iterations, `every`, is checked, the first among them.
 
-    Members
-    -------
-    iterations : int
-        Backward passes that have begun.
-    agreed : int
-        Number of the last iteration whose passes were checked, from 1; 0: none yet.
+    `iterations` counts the backward passes that have begun. `agreed` is the last of them whose passes were checked,
+    from 1; 0: none yet.
     """
 
     def __init__(self, session: Session, golden: Session, every: int):

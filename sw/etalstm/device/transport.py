@@ -14,12 +14,8 @@ class Transport(ABC):
     What is checked here is checked once for all; a transport implements the hooks, whose names begin with an
     underscore, and ``wait``, ``reset``, ``close``.
 
-    Members
-    -------
-    memory_bytes : int
-        Bytes of memory, from address 0.
-    poll_seconds : float
-        How long to wait for an interrupt until the machine itself is asked, as the interrupt may have been lost.
+    The memory has `memory_bytes`, from address 0. An interrupt may be lost: after `poll_seconds` without one the
+    machine itself is asked.
     """
 
     memory_bytes: int

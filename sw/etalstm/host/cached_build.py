@@ -93,12 +93,9 @@ def cached_build(
     `kind`: folder of the cache, and what the folders in it hold. `key`: everything that the result depends on, besides
     what `tools` gives: the tools that build, with their versions. `build`: fills the empty folder that it is given.
 
-    Returns
-    -------
-    Path, bool
-        The folder, and whether it was built by this call. It appears under its name only when complete and on the disk,
-        with the digests of its files; a folder that does not agree with them is built again. Of several processes that
-        want it at once one builds and the others wait.
+    Returns the folder, and whether it was built by this call. It appears under its name only when complete and on the
+    disk, with the digests of its files; a folder that does not agree with them is built again. Of several processes
+    that want it at once one builds and the others wait.
 
     Raises :class:`ToolchainError` if the cache cannot be written.
     """

@@ -45,10 +45,8 @@ class Plan:
     density : float                  share of elements that compressed streams are taken to keep, for :meth:`traffic`
     memory_bytes : int, optional     memory of the device
     program_room : dict, optional    bytes that programs are given at least, by name
-    parts : int
-        Parts of a larger batch that are worked on one after the other, of which this is one.
-    groups : int
-        Groups of channels that work on equal parts of the batch at once, see :mod:`etalstm.plan.choose.fit`.
+    parts : int                      parts of a larger batch that follow one another, of which this is one
+    groups : int                     groups of channels that work on equal parts of the batch at once
     cell : Cell, optional            of all layers; default: the network's
     layers_apart : bool              the backward pass has a program for each layer, where there is one segment
 
@@ -198,12 +196,8 @@ class Plan:
         What is left between skipped cells is written run by run, so they may be longer than those that skip nothing.
         The last few are remembered.
 
-        Parameters
-        ----------
-        skipped : array, bool, (L, T)
-            T may be less than the steps of the plan: the passes then run the first T of these.
-        shares : bool
-            The batch has no more distinct tokens than the plan has room for. Of no effect where none are shared.
+        `skipped` is bool, (L, T). T may be less than the steps of the plan: the passes then run the first T of these.
+        `shares`: the batch has no more distinct tokens than the plan has room for. Of no effect where none are shared.
         """
         steps = skipped.shape[1]
         pattern = steps, skipped.tobytes()

@@ -52,12 +52,9 @@ class Transfers:
     ----------
     nodes : list of (name, Node)
     verb : "reading" or "writing", for messages
-    call : function
-        ``(node, address, memoryview) -> bytes moved``; blocks.
-    timeout_seconds : float
-        How long nothing may be completed.
-    chunk_bytes : int
-        Bytes of a chunk, a multiple of 4096; chunks begin at multiples of it.
+    call : function            ``(node, address, memoryview) -> bytes moved``; blocks
+    timeout_seconds : float    how long nothing may be completed
+    chunk_bytes : int          of a chunk, a multiple of 4096; chunks begin at multiples of it
     """
 
     def __init__(

@@ -45,13 +45,8 @@ class XdmaTransport(Transport):
     the memory is what the machine can address. A transfer may stand still for `timeout_seconds`, and moves
     `chunk_bytes` in one system call: see :class:`Transfers`.
 
-    Raises
-    ------
-    CardError
-        If there is no such card, its nodes are incomplete or may not be opened, another process has it, or its board
-        does not bring the machine up.
-    LinkDownError
-        If it does not answer.
+    :class:`CardError` if there is no such card, its nodes are incomplete or may not be opened, another process has it,
+    or its board does not bring the machine up; :class:`LinkDownError` if it does not answer.
     """
 
     def __init__(

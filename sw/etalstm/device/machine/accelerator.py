@@ -122,17 +122,13 @@ class Accelerator:
 
         Raises
         ------
-        BusyError
-            If a program runs already.
-        DeviceTimeoutError
-            If `timeout_seconds` were not enough; the program is stopped.
-        ProgramError
-            If the machine stopped the program; the message has the instruction. The machine takes the next program.
-        DamagedRegisterError
-            If at the end a register was not what was written there at the start. However the program has ended: that
-            may be the reason.
-        LostWordsError
-            If the memory has lost words since the last program. However the program has ended, likewise.
+        BusyError               a program runs already
+        DeviceTimeoutError      `timeout_seconds` were not enough; the program is stopped
+        ProgramError            the machine stopped the program, the message has the instruction; it takes the next one
+        DamagedRegisterError    at the end a register was not what was written there at the start
+        LostWordsError          the memory has lost words since the last program
+
+        The last two are raised however the program has ended: they may be the reason.
         """
         self.start(program)
         try:

@@ -29,14 +29,9 @@ class LostWordsError(DeviceError):
 class ProgramError(DeviceError):
     """The machine stopped a program; it takes the next one.
 
-    Members
-    -------
-    status : Status
-    engine : str
-        Name of the engine that met the error, or "SEQUENCER".
-    instruction : int
-        Number of instructions that the engine had completed, each turn of a loop counted. For the sequencer: number of
-        the refused instruction in the program.
+    `engine` is the name of the engine that met the error, or "SEQUENCER". `instruction` is the number of instructions
+    that the engine had completed, each turn of a loop counted; for the sequencer, where the refused one is in the
+    program.
     """
 
     of_status: ClassVar[dict[Status, type["ProgramError"]]] = {}

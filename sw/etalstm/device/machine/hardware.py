@@ -118,10 +118,7 @@ def words_of(division: Parts, tokens: np.ndarray) -> tuple[int, Words]:
 
 
 # Imported when opened: a simulator lies above the devices, and a host of the board does not need one.
-_SIMULATIONS = {
-    "sim": ("etalstm_sim.transport", "SimTransport"),
-    "xdma:sim": ("etalstm_sim.nodes", "SimulatedCard"),
-}
+_SIMULATIONS = {"sim": ("etalstm_sim.transport", "SimTransport"), "xdma:sim": ("etalstm_sim.nodes", "SimulatedCard")}
 _CARD = re.compile(r"xdma:(\d{1,4})")
 
 
@@ -138,22 +135,13 @@ def is_hardware(name: str) -> bool:
 def open_hardware(name: str, preset: str = "sim", **options) -> HardwareDevice:
     """Open a transport, check the machine behind it and make it a device.
 
-    Parameters
-    ----------
-    name : str
-        "sim", the Verilated machine; "xdma:N", card N; "xdma:sim", the host path of a card over the Verilated machine.
-    preset : str
-        Configuration that the machine has, or for a simulation gets.
-    options
-        What the transport takes, see :class:`etalstm_sim.transport.SimTransport`,
-        :class:`etalstm.device.cards.xdma.XdmaTransport` and :class:`etalstm_sim.nodes.SimulatedCard`.
+    Names are "sim", the Verilated machine; "xdma:N", card N; "xdma:sim", the host path of a card over the Verilated
+    machine. `preset` is the configuration that the machine has, or for a simulation gets. The options are those of the
+    transport: :class:`etalstm_sim.transport.SimTransport`, :class:`etalstm.device.cards.xdma.XdmaTransport`,
+    :class:`etalstm_sim.nodes.SimulatedCard`.
 
-    Raises
-    ------
-    ValueError
-        If there is no such preset, or an option is out of range.
-    DeviceError
-        If the machine cannot be built, is not there, or is another one.
+    ``ValueError`` if there is no such preset, or an option is out of range; :class:`DeviceError` if the machine cannot
+    be built, is not there, or is another one.
     """
     config = named_preset(preset)
     transport = _open_transport(name, config, options)

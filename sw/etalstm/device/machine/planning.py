@@ -24,11 +24,9 @@ class Room:
 
     Members
     -------
-    replays : int
-        How often a log was too small.
-    used : dict from a log's number to the vectors that all its streams of the last pass took
-    wasteful : bool
-        Since the last plan a log was found to need less: the next plan gives it less.
+    replays : int      how often a log was too small
+    used : dict        from a log's number to the vectors that all its streams of the last pass took
+    wasteful : bool    since the last plan a log was found to need less: the next plan gives it less
     """
 
     def __init__(self, first: float = FIRST):

@@ -116,13 +116,10 @@ def measure(team: Team | None, sizes: Sizes) -> dict:
     The two take turns, so that other programs slow both of them. :class:`DeviceError` if mpiexec has not started
     several processes.
 
-    Returns
-    -------
-    dict
-        ``ranks``; ``pipeline``; ``gradient_bytes`` of the network; ``device_seconds`` that each rank's device waits in
-        an iteration, and in a pipeline that it must wait for others; ``exchange_seconds``, ``iteration_seconds``:
-        medians without and with waiting devices; ``over_longer``: the median over the turns of an iteration's time over
-        the longer of device and exchange.
+    Gives a dict: ``ranks``; ``pipeline``; ``gradient_bytes`` of the network; ``device_seconds`` that each rank's device
+    waits in an iteration, and in a pipeline that it must wait for others; ``exchange_seconds``, ``iteration_seconds``:
+    medians without and with waiting devices; ``over_longer``: the median over the turns of an iteration's time over the
+    longer of device and exchange.
     """
     if team is None:
         raise DeviceError("several processes are measured: eta-lstm launch -n 2 -- bench boards")

@@ -119,17 +119,9 @@ class RanksSession(TeamSession):
 class RanksDevice(Device):
     """As many devices as there are ranks; every rank has one.
 
-    Parameters
-    ----------
-    open_device : callable
-        Gives a device for a name, a preset and options; importable, as other ranks call it too. Its errors name the
-        rank.
-    name : str
-        Of the device of every rank. ``xdma:RANK`` is the card with the rank's number on its host.
-    own_options : dict
-        Options of rank 0's device only, such as what announces a build.
-    options
-        Of every rank's device.
+    `open_device` gives a device for a name, a preset and options. Other ranks call it too, so it must be importable.
+    Its errors name the rank. Name ``xdma:RANK`` is the card with the rank's number on its host. `own_options` are for
+    rank 0's device only, such as what announces a build; the others are for every rank's.
 
     :class:`DeviceError` also if ranks have other programs or presets.
     """

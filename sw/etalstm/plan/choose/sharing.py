@@ -15,13 +15,7 @@ MOST_TRIED = 64  # numbers of tokens that are looked at
 
 @dataclass(frozen=True)
 class Words:
-    """What a group of channels meets in its part of a batch.
-
-    Members
-    -------
-    places : int      steps of all sequences that are not padding
-    distinct : int    distinct tokens among them
-    """
+    """What a group of channels meets in its part of a batch: steps that are no padding, distinct tokens among them."""
 
     places: int
     distinct: int
@@ -107,12 +101,8 @@ class SharingCosts:
 def best_room(plan: Plan, batches: Sequence[tuple[int, Words]]) -> int | None:
     """Give for how many distinct tokens of a batch room is best, None if none are best shared.
 
-    A batch that has more shares nothing.
-
-    Parameters
-    ----------
-    plan : Plan                           of the network, without shared tokens
-    batches : sequence of (int, Words)    of each batch its distinct tokens, and what the group has that has most
+    A batch that has more shares nothing. `plan` is of the network, without shared tokens. `batches` has of each batch
+    its distinct tokens, and what the group has that has most.
     """
     costs = SharingCosts(plan)
     whole = [costs.whole(words) for _, words in batches]

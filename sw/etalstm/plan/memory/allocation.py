@@ -110,11 +110,8 @@ class LayerAllocation:
     def allocate(self, below: CellArrays | None, exchange: Exchange | None, room: SendingRoom | None) -> CellArrays:
         """Allocate all products; gives the last.
 
-        Parameters
-        ----------
-        below : CellArrays or None     the layer below
-        exchange : Exchange or None    of all layers; None if there is one group of channels
-        room : SendingRoom or None     of all layers; None if their operands are broadcast whole
+        `below` is the layer below. All layers share `exchange`, None if there is one group of channels, and `room`,
+        None if their operands are broadcast whole.
         """
         self._below, self._exchange = below, exchange
         made: list[LayerArrays] = []

@@ -51,11 +51,7 @@ def allocate_tokens(
 ) -> TokenArrays:
     """Allocate the arrays for at most so many distinct tokens.
 
-    Parameters
-    ----------
-    config : Config         the machine of one group
-    tiling : LayerTiling    of the stage that takes x
-    batch : BatchTiles      of a group's part
+    `config` is the machine of one group, `batch` that of its part; `tiling` is of the stage that takes x.
     """
     columns = Partition(tokens, min(config.channels, ceil_div(tokens, config.lanes)), config.lanes)
     at_once = BatchTiles(columns.padded, tokens_at_once(config, tiling))

@@ -114,13 +114,7 @@ class Log:
 
 
 class Scratch:
-    """Hands out the scratch memory of a phase, from address 0.
-
-    Raises
-    ------
-    PlanError
-        When it is full.
-    """
+    """Hands out the scratch memory of a phase, from address 0; ``PlanError`` when it is full."""
 
     def __init__(self, config: Config):
         self._depth = config.scratch_depth

@@ -100,10 +100,7 @@ def stream_vectors(vectors: int, lanes: int) -> int:
 class SendingRoom:
     """Arrays that layers use one after the other: for the streams of changes, for sums, and for collected gradients.
 
-    Parameters
-    ----------
-    tilings : sequence of LayerTiling    of all layers
-    parameters : dict from an input threshold to its ThresholdParameters
+    `tilings` are those of all layers, `parameters` those of each input threshold.
     """
 
     def __init__(
@@ -136,13 +133,8 @@ class SendingRoom:
 def threshold_parameters(inputs: DeltaInputs, layers: int) -> dict[float, ThresholdParameters]:
     """Give each input threshold of a network parameters of the forward pass.
 
-    The largest thresholds have scales: of their operands the least is sent.
-
-    Returns
-    -------
-    dict from the threshold to its parameters; {} without delta inputs
-
-    Raises ``PlanError`` if the machine has fewer parameters.
+    The largest thresholds have scales: of their operands the least is sent. Gives {} without delta inputs. Raises
+    ``PlanError`` if the machine has fewer parameters.
     """
     of_layers = [inputs.layer(number) for number in range(0 if inputs.off else layers)]
     values = sorted({threshold for layer in of_layers for threshold in (layer.x, layer.h)})

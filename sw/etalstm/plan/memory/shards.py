@@ -105,10 +105,7 @@ UPDATED_SLOTS = 3
 class Exchange:
     """An array that is used again and again: it is divided into slots, and column spans take turns.
 
-    Members
-    -------
-    sums_vectors, updated_vectors : int
-        Of a slot, for the dW of a column span and for the updated weights of a group's shard of it.
+    A slot has `sums_vectors` for the dW of a column span, `updated_vectors` for the updated weights of a shard of it.
     """
 
     array: Array

@@ -47,15 +47,10 @@ def up_to(segment: Segment, steps: int) -> Segment:
 
 
 def cut(needs: list[int], steps: int, room: int) -> list[Segment]:
-    """Cut the cells of all layers into as few segments as possible.
+    """Cut the cells of all layers, `steps` of each, into as few segments as possible.
 
-    Parameters
-    ----------
-    needs : list of int    vectors that a cell of each layer stores, above 0
-    steps : int            cells of a layer
-    room : int             vectors that a segment may store
-
-    Raises ``PlanError`` if a segment has no room for one cell.
+    A cell of each layer stores as many vectors as `needs` says, above 0. A segment may store as many as `room`. Raises
+    ``PlanError`` if a segment has no room for one cell.
     """
     if max(needs) > room:
         raise PlanError(f"a segment has room for {room} vectors, one cell keeps {max(needs)}")

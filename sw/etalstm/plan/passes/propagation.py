@@ -159,16 +159,8 @@ class Propagation:
         """Give a piece of the inputs' sums of a block, which is `steps` steps that share loads.
 
         A block's work is cut into as many pieces as it has steps. Each step of the next block emits one of them.
-
-        Parameters
-        ----------
-        steps : sequence of int    all steps, in the order in which they are worked on
-        number : int               which of them the units' columns have just been summed of
-
-        Returns
-        -------
-        products, stores : lists of function
-            Emit the products, run by run; and the stores that are left after all of them.
+        `steps` are all, in the order in which they are worked on. The units' columns of step `number` of them have just
+        been summed. Gives what emits the products, run by run, and the stores that are left after all of them.
         """
         if self.steps == 1 or number < self.steps:
             return [], []

@@ -179,10 +179,7 @@ COLLECTING = 4  # scratch vectors of each element: collected, sent up to a step 
 class Collector:
     """Emits the gradients of an operand's elements: what has been collected where an element was sent, else nothing.
 
-    Parameters
-    ----------
-    operand : SentOperand    of the layer
-    skipped : set of int     steps of which no gradient passes
+    No gradient passes at steps that are `skipped`.
     """
 
     def __init__(self, emitter: Emitter, network: NetworkMap, layer: LayerArrays, operand: SentOperand, skipped: Steps):
@@ -194,13 +191,8 @@ class Collector:
     ) -> Operand:
         """Add a step's sums of some tiles to what is collected, and take out what was sent.
 
-        Parameters
-        ----------
-        size : int        sequences of the batch tile
-        sums : Operand    Wᵀδ of the step, tiles in the outer loop
-        vectors : sequence of ``COLLECTING`` Operand    scratch memory, [tile][b]
-
-        Returns those of `vectors` that have the gradient; the third of them is free.
+        The batch tile has `size` sequences. `sums` are Wᵀδ of the step, tiles in the outer loop. `vectors` are
+        ``COLLECTING`` ones of scratch memory, [tile][b]. Returns those that have the gradient; the third is free.
         """
         emitter, operand, count = self._emitter, self._operand, tiles.count * size
         collected, sent, before, gradient = (array.at(0, outer=size) for array in vectors)

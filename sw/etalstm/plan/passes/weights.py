@@ -97,12 +97,8 @@ def staying(config: Config, sizes: Sequence[int], row_vectors: int) -> list[bool
     """Tell which of some matrices stay in the weight memory: all if they fit, else the first that leave enough.
 
     The rows of the others are loaded again for each use. They alternate two halves of what is left. That is at least
-    half of the memory, and room for two blocks.
-
-    Parameters
-    ----------
-    sizes : sequence of int    vectors of each matrix
-    row_vectors : int          vectors of a row of a span at most
+    half of the memory, and room for two blocks. `sizes` are the vectors of each matrix, `row_vectors` those of a row of
+    a span at most.
     """
     if sum(sizes) <= config.weight_depth:
         return [True] * len(sizes)
@@ -143,13 +139,9 @@ class WeightStore:
     ) -> Operand:  # fmt: skip
         """Have the weights of a run in the weight memory.
 
-        Parameters
-        ----------
-        row_offset : int             rows of the span that come before the broadcast array's first
-        needed : RowMap, optional
-            If weights are brought again for each use, the rows that this one needs, of the broadcast array.
-        whole_beats : int
-            Bring so many beats at least whether they are needed or not: while the map is not known yet.
+        So many rows of the span as `row_offset` come before the broadcast array's first. Where weights are brought
+        again for each use, `needed` are the rows of the array that this one needs. At least `whole_beats` are brought
+        whether they are needed or not: while the map is not known yet.
         """
         row = row_offset + run.first_row
         if matrix in self._firsts:
@@ -226,13 +218,8 @@ class NeededRows:
     def keep(self, delta: Operand, kept: Operand, span: Span, size: int, *, anew: bool) -> None:
         """Store 1 for each row of a span of units whose δ is kept in at least one sequence, [tile][gate].
 
-        Parameters
-        ----------
-        delta : Operand    δ of the span, [tile][gate][b]
-        kept : Operand     vectors that are overwritten by as many elements, which are 0 where δ is dropped
-        span : Span        tiles of units
-        size : int         sequences
-        anew : bool        begin with an empty map; else rows are added to it
+        `delta` has δ of the span, [tile][gate][b], of `size` sequences. `kept` are vectors that are overwritten by as
+        many elements, which are 0 where δ is dropped. With `anew` the map is empty before, else rows are added to it.
         """
         emitter, rows = self._emitter, NEEDED_ARRAYS * span.count
         emitter.vector(VectorOp.MULTIPLY, kept, Parameter(PARAMETER_NEEDED_SCALE), delta, inner=rows * size)

@@ -57,15 +57,10 @@ class Program:
     def emit(
         self, opcode: Opcode, *, reads: Iterable[Hashable] = (), writes: Iterable[Hashable] = (), **fields: int
     ) -> None:
-        """Append an instruction.
+        """Append an instruction with the given fields; the header is filled in here.
 
-        Parameters
-        ----------
-        reads, writes : resources
-            vectorSet of lane memories, as the member `vectors` gives them, and parts of arrays; or any other names.
-        fields : values of the instruction's fields; the header is filled in here
-
-        Raises ``PlanError`` if a field does not fit.
+        What it reads and writes are vectors of lane memories, as the member `vectors` gives them, parts of arrays, or
+        any other names. Raises ``PlanError`` if a field does not fit.
         """
         read, written = _resources(reads), _resources(writes)
         waits = self._tracker.access(opcode, read, written, _MOST_BACK, bool(fields.get("everyone")))
@@ -78,17 +73,13 @@ class Program:
     def loop(self, turns: int, emit_turn: Callable[[int], None], period: int = 1) -> None:
         """Append the turns of a loop, written once if they repeat.
 
-        `emit_turn` is called for the first turns, in order, until they repeat what came before, and then for the last
-        ones. Its instructions must then be the same for all turns but for their addresses, which advance by constants;
-        what alternates between turns repeats after several. A turn may read what the turn before has written, but not
-        what only an earlier turn has: only turns that are written are seen. Loops may contain loops.
+        `emit_turn`, from a turn's number, is called for the first turns, in order, until they repeat what came before,
+        and then for the last ones. Its instructions must then be the same for all turns but for their addresses, which
+        advance by constants; what alternates between turns repeats after several. A turn may read what the turn before
+        has written, but not what only an earlier turn has: only turns that are written are seen. Loops may contain
+        loops.
 
-        Parameters
-        ----------
-        emit_turn : function    from a turn's number; appends its instructions
-        period : int            turns repeat after a multiple of so many
-
-        Raises ``FoldError`` if turns do not repeat.
+        Turns repeat after a multiple of `period`. Raises ``FoldError`` if they do not.
         """
         if turns >= FEWEST_TURNS:
             self._tracker.collapse()
