@@ -137,16 +137,9 @@ def encode(values: np.ndarray, threshold: float = 0.0, bf16: bool = False, beat_
 
     Raises ``ValueError`` if `values` is no such array, or the threshold is negative or no number.
 
-    Parameters
-    ----------
-    threshold : float
-        An element x is kept if it is neither zero nor |x| < threshold; what is not kept is read back as +0.
-    bf16 : bool         round kept words to bfloat16 and put two into a word
-    beat_words : int    fill the stream up with 0 to a multiple of so many words; 1 leaves it as it is
-
-    Returns
-    -------
-    array, uint32, (words,)
+    An element x is kept if it is neither zero nor |x| < `threshold`; what is not kept is read back as +0. With `bf16`
+    kept words are rounded to bfloat16, two in a word. The stream, uint32, (words,), is filled up with 0 to a multiple
+    of `beat_words`.
     """
     values = _vector("values", values, np.float32)
     least = np.float32(check_threshold("threshold", threshold))

@@ -32,12 +32,9 @@ class Crew:
     def share(self, count: int, products: int, call, work=None) -> None:
         """Run ``call(begin, end)`` over pieces of ``range(count)`` and wait.
 
-        Parameters
-        ----------
-        products : int     multiplications in all of it; few are done in one piece by the caller
-        call : callable    must let go of the interpreter while it works, and may only write what belongs to its piece
-        work : array, (count,), optional
-            How much work each is, to cut pieces of equal work. Default: the same for all.
+        There are so many `products` in all of it; few are done in one piece by the caller. `call` must let go of the
+        interpreter while it works, and may only write what belongs to its piece. `work`, (count,), tells how much work
+        each is, to cut pieces of equal work. Default: the same for all.
         """
         pieces = min(self.size, count) if products > SERIAL_PRODUCTS else 1
         if pieces == 1:

@@ -131,13 +131,9 @@ def ranks_started(environment: Mapping[str, str]) -> int:
 class World:
     """All ranks, as one of them sees them.
 
-    Members
-    -------
-    local_rank : int    number of this rank among those on the same host
-    gradients : mpi4py.MPI.Intracomm
-        For :class:`etalstm.device.ranks.exchange.Exchange` alone: its thread must not meet other messages.
-    layers, losses : Messages
-        Between the stages of a pipeline; and between the last stages and rank 0's thread that computes the loss.
+    `local_rank` is the number of this rank among those on the same host. Communicator `gradients` is for
+    :class:`etalstm.device.ranks.exchange.Exchange` alone: its thread must not meet other messages. Messages `layers` go
+    between the stages of a pipeline, `losses` between the last stages and rank 0's thread that computes the loss.
     """
 
     def __init__(self, mpi):

@@ -46,13 +46,10 @@ def grids(boards: int, config: Config, network: NetworkShape, batch: int) -> Ite
 class Across:
     """What several boards make of iterations of some networks.
 
-    Parameters
-    ----------
-    config : Config             of a board's machine
-    sizes : sequence of Size    of the networks, the whole batch each
-    measure : function          from sizes and options to what :func:`etalstm.model.measured.measure` gives for each
-    pipelines : bool            look at pipelines, too: not where layers differ in what is reduced
-    each : bool                 look at pipelines where every board has as many sequences as the one, too
+    `config` is that of a board's machine, `sizes` those of the networks, the whole batch each. `measure` gives from
+    sizes and options what :func:`etalstm.model.measured.measure` gives for each. With `pipelines` these are looked at,
+    too: not where layers differ in what is reduced; with `each` also those where every board has as many sequences as
+    the one.
     """
 
     def __init__(

@@ -34,17 +34,9 @@ def count_program(
 ) -> np.ndarray:
     """Give the counters that the machine would have after a program, int64, in the order of :class:`Counter`.
 
-    Parameters
-    ----------
-    operands : Densities
-        What is not zero, where it is not counted.
-    counted : Counted, optional
-        What the program has moved.
-    groups : int
-        Groups that the channels work in.
-    repeats : bool
-        Leave out what was gone through before, see :mod:`etalstm.model.repeats`; the counters are the same. Where
-        something was counted, everything is gone through.
+    `operands` tell what is not zero, where it is not `counted`: what the program has moved. The channels work in so
+    many `groups`. With `repeats`, what was gone through before is left out, see :mod:`etalstm.model.repeats`; the
+    counters are the same. Where something was counted, everything is gone through.
 
     :class:`ModelError` if the program comes to no end.
     """

@@ -128,23 +128,15 @@ def measure(
 ) -> dict:
     """Plan a network and model an iteration of it, or its forward pass.
 
-    Parameters
-    ----------
-    execution : Execution
-        How the network is computed. Its thresholds drop nothing: `shares` say what is zero. An architecture that skips
-        no zeros has no delta inputs.
-    choose_slices : bool    as many slices as the machine uses best, instead of the execution's
-    layers_apart : bool     a program for the backward pass of each layer
+    The thresholds of the execution drop nothing: `shares` say what is zero. An architecture that skips no zeros has no
+    delta inputs. With `choose_slices` there are as many slices as the machine uses best, instead of the execution's.
 
-    Returns
-    -------
-    dict
-        ``groups`` of channels, ``cycles``, ``utilization`` (MACs that are made, of the network's, over PEs times
-        cycles), ``dense_equivalent`` (the same of all of the network's MACs, those that are skipped included),
-        ``milliseconds`` at the configuration's clock, ``bytes`` by kind, read and written, ``operations`` of all
-        lanes: ``mac``, ``elementwise`` and ``activation``, ``footprint``: bytes of memory by kind, and ``passes``:
-        cycles of each program. An architecture that skips no zeros makes the MACs of δ's zeros, too; their bytes are
-        dropped from streams all the same.
+    Gives a dict: ``groups`` of channels, ``cycles``, ``utilization`` (MACs that are made, of the network's, over PEs
+    times cycles), ``dense_equivalent`` (the same of all of the network's MACs, those that are skipped included),
+    ``milliseconds`` at the configuration's clock, ``bytes`` by kind, read and written, ``operations`` of all lanes:
+    ``mac``, ``elementwise`` and ``activation``, ``footprint``: bytes of memory by kind, and ``passes``: cycles of each
+    program. An architecture that skips no zeros makes the MACs of δ's zeros, too; their bytes are dropped from streams
+    all the same.
 
     ``ValueError`` if a share of the cells is out of its range, :class:`PlanError` if the network does not fit the
     memory.

@@ -45,10 +45,8 @@ def boundaries_of(table: np.ndarray) -> np.ndarray:
 class Trace:
     """Where the execution of a program stands: always at a boundary, or at its first instruction.
 
-    Members
-    -------
-    number : int   of the next instruction
-    loops : list of [first instruction, end, turns to go], the innermost last
+    `number` is that of the next instruction. `loops` are lists [first instruction, end, turns to go], the innermost
+    last.
     """
 
     def __init__(self, table: np.ndarray, boundaries: np.ndarray):

@@ -17,11 +17,8 @@ from etalstm.host.crew import CREW
 class Sender(NamedTuple):
     """How a layer broadcasts x or h.
 
-    Members
-    -------
-    refreshed : array, bool, (T,)         steps at which everything is sent
-    threshold : float32                   Θ of the other steps
-    sent : array, float32, (T, B, N)      what each element was last sent as
+    At steps that are `refreshed`, bool, (T,), everything is sent; Θ of the others is `threshold`. `sent`, float32,
+    (T, B, N), is what each element was last sent as.
     """
 
     refreshed: np.ndarray

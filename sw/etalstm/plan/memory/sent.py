@@ -24,11 +24,8 @@ TURNS = 2  # steps whose changes are in memory at once
 class ThresholdParameters:
     """Parameters of a threshold Θ in the forward pass.
 
-    Members
-    -------
-    threshold : int        number of the parameter that has it: smaller changes are not sent
-    scale : int or None
-        Number of the parameter by which a smaller change, multiplied, becomes ±0; None if no parameter is left.
+    `threshold` is the number of the one that has it: smaller changes are not sent. `scale` is the number of the one by
+    which a smaller change, multiplied, becomes ±0; None if no parameter is left.
     """
 
     threshold: int

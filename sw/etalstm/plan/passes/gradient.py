@@ -183,10 +183,7 @@ class GradientLayer:
 
 
 class BiasGradients:
-    """Emits db of a product: each slice of the batch has its own; after the first step they are added as a tree.
-
-    `steps`: of the iteration.
-    """
+    """Emits db of a product: each slice of the batch has its own; after the first step they are added as a tree."""
 
     def __init__(self, emitter: Emitter, scratch: Scratch, layer: LayerArrays, steps: int):
         self._emitter, self._layer, self._steps = emitter, layer, steps

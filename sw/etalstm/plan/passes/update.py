@@ -33,11 +33,7 @@ Free = Sequence[Operand]  # vectors that nothing reads, as many as a square has,
 class Square:
     """Units whose rows are transposed together, and these rows.
 
-    Members
-    -------
-    owner : int           the channel, in its group, that owns the units
-    first, units : int    of the owner's units, and how many
-    rows : range          of the matrix
+    `owner` is the channel, in its group, that owns the units: `first` of its own, and how many.
     """
 
     owner: int
@@ -55,13 +51,8 @@ class Refresh:
     All channels go through the owners in the same order, so one memory takes what all of them write: an instruction is
     the same for all, and has no address that rotates with the channel.
 
-    Parameters
-    ----------
-    columns : Columns       the column span whose columns are written
-    room : int, optional
-        Vectors of the scratch memory that a square may take. Without room for more, squares are the smallest ones.
-
-    `most_vectors`: of the largest square.
+    `columns` are those that are written. A square may take so many vectors of the scratch memory as `room`. Without
+    room for more, squares are the smallest ones. `most_vectors`: of the largest square.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, columns: Columns, room: int = 0):

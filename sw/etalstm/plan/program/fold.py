@@ -61,11 +61,8 @@ Block = list[Instruction | Repeat]
 class Turn:
     """A turn of a loop.
 
-    Members
-    -------
-    block : Block      its instructions and loops, folded
-    outline : Block
-        What its emitter said, however it was folded: a loop is its number of turns, its first and its last one.
+    `block` has its instructions and loops, folded. `outline` is what its emitter said, however it was folded: a loop is
+    its number of turns, its first and its last one.
     """
 
     block: Block = field(default_factory=list)
@@ -112,12 +109,8 @@ def _alike(one: Instruction, other: Instruction, waits: bool) -> bool:
 class Steady:
     """Turns that repeat.
 
-    Members
-    -------
-    first : int                       the turn from which on they do
-    period : int                      turns after which they do
-    strides : list of lists of int
-        For each turn of the first period, what a period adds to the addresses of its block.
+    They do so from turn `first` on, after `period` turns. `strides` are, for each turn of the first period, what a
+    period adds to the addresses of its block.
     """
 
     first: int
