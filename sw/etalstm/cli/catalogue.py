@@ -1,16 +1,17 @@
 """What is known of commands without importing any: summaries, earlier names, what a misspelt name may mean."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from etalstm.cli import TREE, Group
 
 PROGRAM = "eta-lstm"
 HERE = "etalstm.cli"
-SHARING = ("options", "using")  # modules whose options others use by name
+SHARING = ("options", "using", "work")  # modules whose options others use by name
 MOST_NAMED = 3  # commands that have an option
 
 
@@ -75,7 +76,7 @@ def _options(module: str, name: str) -> set[str]:
         match decorator:  # with_settings(Settings, PANELS), or with_settings(Settings, PANELS, NAMES)
             case ast.Call(args=[ast.Name(id=kind), _, *names]):
                 settings = _settings(f"{HERE}.{module}", kind)
-                wanted = [text for name in names if isinstance(name, ast.Name) for text in _texts(declared[name.id])]
+                wanted = [text for node in names for text in _texts(node, declared)]
                 found |= {settings[name] for name in " ".join(wanted).split() or settings}
     for parameter in function.args.args:
         annotation = parameter.annotation
@@ -88,10 +89,14 @@ def _options(module: str, name: str) -> set[str]:
     return found
 
 
-def _texts(node: ast.AST) -> Iterator[str]:
-    for constant in ast.walk(node):
-        if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
-            yield constant.value
+def _texts(node: ast.AST, declared: Mapping[str, ast.expr] = MappingProxyType({})) -> Iterator[str]:
+    """Give the strings in an expression, and those of the names in it that are declared."""
+    for part in ast.walk(node):
+        match part:
+            case ast.Constant(value=str(text)):
+                yield text
+            case ast.Name(id=name) if name in declared:
+                yield from _texts(declared[name])
 
 
 def _settings(module: str, kind: str) -> dict[str, str]:

@@ -11,17 +11,23 @@ from etalstm.cli.parser import given
 from etalstm.train.declared import Declared, declared
 
 
-def with_settings(kind: type, panels: Sequence[str], names: str = "") -> Callable[[Callable], Callable]:
+def with_settings(
+    kind: type, panels: Sequence[str], names: str = "", **defaults: Any
+) -> Callable[[Callable], Callable]:
     """Give a command options for all settings of a dataclass, behind its own, or for those of some `names`.
 
     The function takes a ``context``, its own options, and the others as keywords; see :func:`chosen`. `panels` are
-    groups of the help, in their order. `names` have spaces between.
+    groups of the help, in their order. `names` have spaces between. `defaults` stand in the place of the settings' own.
     """
 
     def decorate(function: Callable) -> Callable:
         signature = inspect.signature(function)
         own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-        wanted = [one for one in declared(kind).values() if not names or one.name in names.split()]
+        wanted = [
+            one._replace(default=defaults.get(one.name, one.default))
+            for one in declared(kind).values()
+            if not names or one.name in names.split()
+        ]
         settings = sorted(wanted, key=lambda one: panels.index(one.setting.panel))
         written = signature.replace(parameters=[*own, *map(_parameter, settings)])
         setattr(function, "__signature__", written)  # noqa: B010 - callables in general have no such attribute

@@ -7,13 +7,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import repeat, starmap
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from typer import Context, Option
 
-from etalstm.cli import options
-from etalstm.cli.options import SIZES, read_slices, refuse
+from etalstm.cli.declared import with_settings
+from etalstm.cli.options import refuse
+from etalstm.cli.work import PANELS, SIZES, Work
 from etalstm.host.computer import count_processors
 from etalstm.host.durable import write_whole
 from etalstm.model.across import Across
@@ -21,10 +22,8 @@ from etalstm.model.boards import PCIE_BYTES, Links
 from etalstm.model.measured import Shares, measure_all, plan_modelled, read_kept, sending
 from etalstm.model.operands import Densities
 from etalstm.model.timeline import follow_program
-from etalstm.network.architecture import SWING
 from etalstm.network.benchmarks import STORAGE, named
-from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import FLOAT32, SLICES_HELP, Execution
+from etalstm.network.execution import STORAGE_HELP
 from etalstm.network.shape import NetworkShape, check_sizes
 from etalstm.network.slices import AUTO
 from etalstm.train.measured import measure_run
@@ -43,25 +42,19 @@ class Modelled(NamedTuple):
     v100_utilization: float | None = None
 
 
+TRACED = "hidden layers batch steps preset architecture slices"
+InputSize = Annotated[int | None, Option("--input", help="Inputs [default: as many as units]")]
 DENSITIES = ("density", "local_density", "input_density")
 
 
+@with_settings(Work, PANELS, f"cell weight_format shared_tokens {TRACED}", preset="vcu128", hidden=256, slices=AUTO)
 def model(
     context: Context,
-    preset: options.PresetName = "vcu128",
     benchmark: Annotated[
         str | None, Option(help="Named networks, with commas between, or all; instead of the sizes")
     ] = None,
-    inputs: options.InputSizeOrUnits = None,
-    hidden: options.Units = 256,
-    layers: options.Layers = 1,
-    cell: options.CellName = LSTM.name,
-    batch: options.Batch = 32,
-    steps: options.Steps = 8,
-    storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16")] = STORAGE,
-    slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = AUTO,
-    weight_format: options.WeightFormat = FLOAT32,
-    shared_tokens: options.SharedTokens = "off",
+    inputs: InputSize = None,
+    storage: Annotated[str, Option(help=STORAGE_HELP)] = STORAGE,
     density: Annotated[float, Option(help="Share of δ that is not zero, in the cells that are kept")] = 1.0,
     local_density: Annotated[float, Option(help="Share of local gradients that is not zero, in these cells")] = 1.0,
     kept_cells: Annotated[
@@ -75,33 +68,29 @@ def model(
         Path | None, Option(help="Folder of a training run: its network, and the shares that are zero in an iteration")
     ] = None,
     data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files")] = None,
-    architecture: options.Architecture = SWING.name,
     boards: Annotated[int, Option(help="Boards that share the batch, each in a host of its own")] = 1,
     pcie: Annotated[float, Option(help="With --boards: GB/s each way between a board and its host")] = PCIE_BYTES / 1e9,
     network_gbit: Annotated[float, Option("--network", help="With --boards: Gbit/s each way of a host")] = 100.0,
     forward: Annotated[bool, Option("--forward", help="The forward pass alone")] = False,
     as_json: Annotated[bool, Option("--json", help="Print JSON objects, one a line")] = False,
+    **of_work: Any,
 ) -> None:
     """Tell the cycles of a training iteration from a timing model of the machine."""
-    config = named_preset(preset)
-    check_sizes(batch=batch, steps=steps, boards=boards)
+    work = Work(**_sized(inputs, of_work))
+    config = named_preset(work.preset)
+    check_sizes(batch=work.batch, steps=work.steps, boards=boards)
     _refuse_idle(context)
     links = Links(pcie=1e9 * pcie, network=1e9 / 8 * network_gbit)
     if benchmark is None:
-        network = NetworkShape(hidden if inputs is None else inputs, hidden, layers, cell)
         if boards > 1:
-            network.require_lstm("--boards")
-        shapes = [Modelled(f"{network.input_size}-{hidden}-{batch}", network, batch, steps)]
+            work.network.require_lstm("--boards")
+        shapes = [Modelled(f"{work.inputs}-{work.hidden}-{work.batch}", work.network, work.batch, work.steps)]
     else:
         shapes = [
             Modelled(one.name, one.network, one.batch, one.steps, one.v100_utilization) for one in named(benchmark)
         ]
     masked, shares = False, Shares(density, local_density, input_density, read_kept(kept_cells))
-    number, choose_slices = read_slices(slices)
-    execution = Execution.read(
-        storage=storage, slices=number, weight_format=weight_format,
-        shared_tokens=shared_tokens, architecture=architecture,
-    )  # fmt: skip
+    execution = work.execution(storage)
     if weights is not None:
         run = measure_run(weights, data)
         shapes = [Modelled(run.name, run.shape.network, run.shape.batch, run.shape.steps)]
@@ -112,13 +101,13 @@ def model(
     sizes = [(one.network, one.batch, one.steps) for one in shapes]
     measure = partial(
         measure_all, processors=count_processors(), config=config, execution=execution, shares=shares,
-        choose_slices=choose_slices, masked=masked, forward=forward,
+        choose_slices=work.choose_slices, masked=masked, forward=forward,
     )  # fmt: skip
     shared: Iterable[dict | None] = repeat(None, len(sizes))
     if boards == 1:
         measured = measure(sizes)
     else:
-        alike = len(shares.kept_cells) == 1 and choose_slices and execution.shared_tokens is None
+        alike = len(shares.kept_cells) == 1 and work.choose_slices and execution.shared_tokens is None
         across = Across(boards, links, config, sizes, measure, pipelines=alike)
         measured, shared = (starmap(of, sizes) for of in (across.alone, across.shared))
     for one, found, of_boards in zip(shapes, measured, shared, strict=True):
@@ -133,6 +122,11 @@ def model(
             print(*_lines_of_boards(of_boards), sep="\n", flush=True)
 
 
+def _sized(inputs: int | None, of_work: dict[str, Any]) -> dict[str, Any]:
+    """Give the settings of a :class:`Work` with the inputs; without any there are as many as units."""
+    return of_work | {"inputs": of_work["hidden"] if inputs is None else inputs}
+
+
 def _refuse_idle(context: Context) -> None:
     """Refuse options that the others leave without a use."""
     chosen = context.params
@@ -141,13 +135,13 @@ def _refuse_idle(context: Context) -> None:
     elif chosen["forward"]:
         refuse(context, "not used with --forward, which has no gradients", "boards")
     if chosen["weights"] is not None:
-        of_run = (*SIZES, "benchmark", *DENSITIES, "kept_cells", "refresh", "weight_format")
+        of_run = (*SIZES.split(), "benchmark", *DENSITIES, "kept_cells", "refresh", "weight_format")
         refuse(context, "not used with --weights, whose run has its own", *of_run)
     else:
         refuse(context, "only used with --weights", "data")
         _refuse_refresh(context)
     if chosen["benchmark"] is not None:
-        refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
+        refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES.split())
 
 
 def _refuse_refresh(context: Context) -> None:
@@ -188,28 +182,22 @@ CYCLES = 100_000
 PROGRAMS = 0  # the process that shows the programs; channels follow
 
 
+@with_settings(Work, PANELS, TRACED)
 def trace(
     out: Annotated[Path, Option(help="File to write, gzipped JSON: trace.json.gz")],
-    preset: options.PresetName = "sim",
-    inputs: options.InputSizeOrUnits = None,
-    hidden: options.Units = 32,
-    layers: options.Layers = 1,
-    batch: options.Batch = 32,
-    steps: options.Steps = 8,
-    storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16")] = STORAGE,
-    slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = "1",
+    inputs: InputSize = None,
+    storage: Annotated[str, Option(help=STORAGE_HELP)] = STORAGE,
     density: Annotated[float, Option(help="Share of δ that is not zero")] = 1.0,
     local_density: Annotated[float, Option(help="Share of local gradients that is not zero")] = 1.0,
-    architecture: options.Architecture = SWING.name,
     cycles: Annotated[int, Option(help="At most so many cycles of each program")] = CYCLES,
+    **of_work: Any,
 ) -> None:
     """Write a timeline of an iteration, by the cycle model: a track for each engine and channel of a memory port."""
-    config, shares = named_preset(preset), Shares(density, local_density)
-    number, choose_slices = read_slices(slices)
-    check_sizes(batch=batch, steps=steps, cycles=cycles)
-    network = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
-    execution = Execution.read(storage=storage, slices=number, architecture=architecture)
-    plan = plan_modelled(config, network, batch, steps, execution, choose_slices=choose_slices)
+    work, shares = Work(**_sized(inputs, of_work)), Shares(density, local_density)
+    config, execution = named_preset(work.preset), work.execution(storage)
+    check_sizes(batch=work.batch, steps=work.steps, cycles=cycles)
+    sizes = (work.network, work.batch, work.steps)
+    plan = plan_modelled(config, *sizes, execution, choose_slices=work.choose_slices)
     machine = execution.architecture
     operands = Densities(config, plan, delta=shares.delta, local=shares.local)
     events, start = [*_names(config)], 0

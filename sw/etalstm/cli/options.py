@@ -8,29 +8,9 @@ from typer import Context, Option
 from typer.models import OptionInfo
 
 from etalstm.cli.parser import given
-from etalstm.network import execution
+from etalstm.network.execution import PRESET_HELP
 
-SIZES = ("inputs", "hidden", "layers", "cell", "batch", "steps")  # parameters of a command that takes a network
-
-InputSize = Annotated[int, Option("--input", help="Inputs")]
-InputSizeOrUnits = Annotated[int | None, Option("--input", help="Inputs [default: as many as units]")]
-Units = Annotated[int, Option("--hidden", help="Units of a layer")]
-Layers = Annotated[int, Option("--layers", help="Layers")]
-CellName = Annotated[str, Option("--cell", help=execution.CELL_HELP)]
-Batch = Annotated[int, Option("--batch", help="Sequences")]
-Steps = Annotated[int, Option("--steps", help="Steps")]
-PresetName = Annotated[str, Option("--preset", help=execution.PRESET_HELP)]
-UnequalLengths = Annotated[bool, Option("--unequal-lengths", help="Plan for sequences shorter than the steps")]
-WeightFormat = Annotated[str, Option("--weight-format", help=execution.WEIGHT_FORMAT_HELP)]
-SharedTokens = Annotated[str, Option("--shared-tokens", help=execution.SHARED_TOKENS_HELP)]
-InputThreshold = Annotated[str, Option("--input-threshold", help=execution.INPUT_THRESHOLD_HELP)]
-Refresh = Annotated[int | None, Option("--refresh", help=execution.REFRESH_HELP)]
-Architecture = Annotated[str, Option("--architecture", help=execution.ARCHITECTURE_HELP)]
-Memory = Annotated[int | None, Option("--memory", help="Memory of the device in bytes; fails if it is too small")]
-MemoryBudget = Annotated[
-    int | None,
-    Option("--memory-budget", help="Bytes of the device's memory; what cells keep beyond it goes to the host and back"),
-]
+PresetName = Annotated[str, Option("--preset", help=PRESET_HELP)]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object")]
 Trace = Annotated[
     Path | None, Option("--trace", help="Waveform of the simulated machine to write: FILE.fst, or FILE.vcd")
@@ -55,12 +35,6 @@ def trace_options(trace: Path | None, first: int | None, last: int | None) -> di
                 raise ValueError(f"{name} is only used with --trace")
         return {}
     return {"trace": trace, "trace_cycles": (first or 0, (1 << 64) - 1 if last is None else last)}
-
-
-def read_slices(text: str) -> tuple[int, bool]:
-    """Read a number of slices, and whether the machine is to choose it; ``ValueError`` if it is neither."""
-    wanted = execution.slices_or_auto(text)
-    return (wanted, False) if isinstance(wanted, int) else (1, True)
 
 
 def parse_densities(text: str) -> list[float]:

@@ -16,19 +16,24 @@ ANY_WIDTH = 10_000  # the help is as wide as the terminal
 FIRST = "the first argument"
 
 
+def _write_options(command: TyperCommand | TyperGroup, ctx, formatter) -> None:
+    """Write options under their ``rich_help_panel``, in the order of the first of each, and arguments above them."""
+    groups: dict[str, list] = {}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None:
+            groups.setdefault(getattr(parameter, "rich_help_panel", None) or OTHERS, []).append(record)
+    for name, records in groups.items():
+        with formatter.section(name):
+            formatter.write_dl(records)
+
+
 class Command(TyperCommand):
-    """A command whose options stand in the help under their ``rich_help_panel``, in the order of the first of each."""
+    """A command whose options stand in groups of the help."""
 
     def format_options(self, ctx, formatter) -> None:
-        """Write the options, and the arguments above them."""
-        groups: dict[str, list] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                groups.setdefault(getattr(parameter, "rich_help_panel", None) or OTHERS, []).append(record)
-        for name, records in groups.items():
-            with formatter.section(name):
-                formatter.write_dl(records)
+        """Write the options."""
+        _write_options(self, ctx, formatter)
 
     def parse_args(self, ctx, args: list[str]) -> list[str]:
         """Read the options and arguments; raises as :func:`refuse_empty`."""
@@ -59,6 +64,11 @@ class CommandGroup(TyperGroup):
     """Reads the name of a command of a :class:`Group`, and hands the rest to the command."""
 
     group = Group({})
+
+    def format_options(self, ctx, formatter) -> None:
+        """Write the options of the group itself, and its commands."""
+        _write_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx, formatter) -> None:
         """Write the commands, each with a sentence."""

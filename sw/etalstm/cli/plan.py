@@ -4,19 +4,19 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from typing import Annotated, Any
 
 import typer
 from typer import Context, Option
 
 from etalstm.cli import options
-from etalstm.cli.options import SIZES, read_slices, refuse
+from etalstm.cli.declared import with_settings
+from etalstm.cli.options import refuse
 from etalstm.cli.output import print_rows
+from etalstm.cli.work import CHOICES, PANELS, SIZES, Work
 from etalstm.network.benchmarks import STORAGE, Benchmark, named
-from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import FLOAT32, SLICES_HELP, Execution
-from etalstm.network.shape import NetworkShape, check_size, check_sizes
+from etalstm.network.execution import SLICES_HELP, STORAGE_HELP, Execution
+from etalstm.network.shape import check_size, check_sizes
 from etalstm.network.slices import AUTO
 from etalstm.network.storage import DENSE, POLICIES
 from etalstm.plan.choose.fit import alternatives, plan_at_density, runner_up
@@ -32,6 +32,8 @@ from etalstm_sim.checks.refusals import Sizes
 
 MOST_STEPS = 10_000_000  # executed instructions of a program that are looked at: some seconds
 
+PLANNED = f"{SIZES} lengths preset {CHOICES} memory memory_budget"
+
 _WHY = {
     Status.BAD_ADDRESS: "the data decide which addresses of a MAC or a LOAD_ROWS are used",
     Status.BAD_STREAM: "other data may lie where a stream is read",
@@ -41,72 +43,52 @@ _WHY = {
 """By status, why the model cannot tell whether a program ends with it; docs/trust.md has the same table."""
 
 
+@with_settings(Work, PANELS, PLANNED)
 def plan(
     context: Context,
-    preset: options.PresetName = "sim",
-    inputs: options.InputSize = 8,
-    hidden: options.Units = 32,
-    layers: options.Layers = 1,
-    cell: options.CellName = LSTM.name,
-    batch: options.Batch = 32,
-    steps: options.Steps = 8,
-    lengths: options.UnequalLengths = False,
     benchmark: Annotated[
         str | None, Option(help="Sizes of a named network in the place of --input to --steps; all: of each of them")
     ] = None,
     storage: Annotated[
         str | None,
-        Option(help="What cells keep: dense (default), ms1, ms1-bf16 (default of a benchmark), or all to compare them"),
+        Option(help=f"{STORAGE_HELP}; all: compare them [default: {DENSE}, of a benchmark {STORAGE}]"),
     ] = None,
     density: Annotated[float, Option(help="Share of local gradients and of δ that compressed streams keep")] = 1.0,
     slices: Annotated[
         str | None,
         Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best (default of a benchmark; else 1)"),
     ] = None,
-    weight_format: options.WeightFormat = FLOAT32,
-    shared_tokens: options.SharedTokens = "off",
-    input_threshold: options.InputThreshold = "0",
-    refresh: options.Refresh = None,
-    memory: options.Memory = None,
-    memory_budget: options.MemoryBudget = None,
     disassemble: Annotated[bool, Option("--disassemble", help="Print the programs as text")] = False,
     as_json: options.AsJson = False,
+    **of_work: Any,
 ) -> None:
     """Show the memory footprint, the traffic of an iteration and the programs of a network."""
-    check_sizes(batch=batch, steps=steps)
+    work = Work(slices=slices or ("1" if benchmark is None else AUTO), **of_work)
     if not 0 <= density <= 1:
         raise ValueError(f"density must be 0 to 1, got {density}")
-    if memory_budget is not None:
-        check_size("memory_budget", memory_budget)
+    how = _how(work) | {"density": density}
     if disassemble:
         refuse(context, "not used where programs are printed as text", "as_json", "density")
     if benchmark is not None:
-        refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
-    number, choose_slices = read_slices(slices or ("1" if benchmark is None else AUTO))
-    execution = partial(
-        Execution.read, slices=number, input_threshold=input_threshold, refresh=refresh, weight_format=weight_format,
-        shared_tokens=shared_tokens,
-    )  # fmt: skip
-    config = named_preset(preset)
-    how: dict[str, Any] = {"masked": lengths, "density": density, "choose_slices": choose_slices}
-    how |= {"memory_bytes": memory, "memory_budget": memory_budget}
+        refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES.split())
+    config = named_preset(work.preset)
     if benchmark is not None:
         if disassemble or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble or --storage all")
-        return plan_benchmarks(named(benchmark), config, execution(storage=storage or STORAGE), how, as_json)
-    network = NetworkShape(inputs, hidden, layers, cell)
+        return plan_benchmarks(named(benchmark), config, work.execution(storage or STORAGE), how, as_json)
+    sizes = (work.network, work.batch, work.steps)
 
     def planned(policy: str) -> Plan:
-        return plan_at_density(config, network, batch, steps, execution(storage=policy), **how)
+        return plan_at_density(config, *sizes, work.execution(policy), **how)
 
     if storage == "all":
         refuse(context, "not used with --storage all, which compares plans", "disassemble")
         return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)
-    chosen = planned(storage or DENSE)
-    step_cycles = alternatives(config, network, batch, execution(), choose_slices=choose_slices)
+    found = planned(storage or DENSE)
+    step_cycles = alternatives(config, *sizes[:2], work.execution(), choose_slices=work.choose_slices)
     if not disassemble:
-        return show(chosen, step_cycles, as_json)
-    for name, program in chosen.programs.items():
+        return show(found, step_cycles, as_json)
+    for name, program in found.programs.items():
         print(f"{name}:", *lines_of(program.words), sep="\n")
     return None
 
@@ -234,39 +216,24 @@ def _show_benchmarks(found: list[dict], memory: int) -> None:
             print(f"{name}: dense storage would take {needed:,} bytes, the memory has {memory:,}")
 
 
-def check(
-    preset: options.PresetName = "sim",
-    inputs: options.InputSize = 8,
-    hidden: options.Units = 32,
-    layers: options.Layers = 1,
-    cell: options.CellName = LSTM.name,
-    batch: options.Batch = 32,
-    steps: options.Steps = 8,
-    lengths: options.UnequalLengths = False,
-    storage: Annotated[str, Option(help="What cells keep: dense, ms1 or ms1-bf16")] = "dense",
-    slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = "1",
-    weight_format: options.WeightFormat = FLOAT32,
-    shared_tokens: options.SharedTokens = "off",
-    input_threshold: options.InputThreshold = "0",
-    refresh: options.Refresh = None,
-    memory: options.Memory = None,
-    memory_budget: options.MemoryBudget = None,
-) -> None:
+@with_settings(Work, PANELS, f"slices {PLANNED}")
+def check(storage: Annotated[str, Option(help=f"{STORAGE_HELP}")] = DENSE, **of_work: Any) -> None:
     """Tell how each program of a plan ends, by a model of the machine's checks; exit code 1 unless all are DONE."""
-    check_sizes(batch=batch, steps=steps)
-    if memory_budget is not None:
-        check_size("memory_budget", memory_budget)
-    network, (number, choose_slices) = NetworkShape(inputs, hidden, layers, cell), read_slices(slices)
-    execution = Execution.read(
-        storage=storage, slices=number, input_threshold=input_threshold, refresh=refresh,
-        weight_format=weight_format, shared_tokens=shared_tokens,
-    )  # fmt: skip
-    check_programs(
-        plan_at_density(
-            named_preset(preset), network, batch, steps, execution, density=1.0, choose_slices=choose_slices,
-            masked=lengths, memory_bytes=memory, memory_budget=memory_budget,
-        )
-    )  # fmt: skip
+    work = Work(**of_work)
+    how = _how(work) | {"density": 1.0}
+    sizes = (work.network, work.batch, work.steps)
+    check_programs(plan_at_density(named_preset(work.preset), *sizes, work.execution(storage), **how))
+
+
+def _how(work: Work) -> dict[str, Any]:
+    """Give the options of :func:`etalstm.plan.choose.fit.plan_at_density`; ``ValueError`` if a size is none."""
+    check_sizes(batch=work.batch, steps=work.steps)
+    if work.memory_budget is not None:
+        check_size("memory_budget", work.memory_budget)
+    return {
+        "masked": work.lengths, "choose_slices": work.choose_slices, "memory_bytes": work.memory,
+        "memory_budget": work.memory_budget,
+    }  # fmt: skip
 
 
 def check_programs(planned: Plan) -> None:

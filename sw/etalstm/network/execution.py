@@ -13,7 +13,7 @@ from etalstm.network.delta_inputs import DeltaInputs, LayerThresholds
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.shared_tokens import OFF, check_shared_tokens
 from etalstm.network.slices import AUTO, check_slices
-from etalstm.network.storage import KINDS, Storage, read_thresholds
+from etalstm.network.storage import KINDS, POLICIES, Storage, read_thresholds
 from etalstm_hw.config import PRESETS
 
 FLOAT32, BF16 = "float32", "bf16"  # weights in bf16 are what the contract calls narrow
@@ -186,6 +186,7 @@ def _architecture(division: dict | None, **members: Any) -> Architecture:
 
 PRESET_HELP = f"Configuration of the accelerator: {', '.join(PRESETS)}; or a TOML file with a base and what differs"
 ARCHITECTURE_HELP = f"How the machine runs: {', '.join(ARCHITECTURES)}"
+STORAGE_HELP = f"How intermediates are stored: {', '.join(POLICIES)}"
 CELL_HELP = f"Cell of all layers: {' or '.join(CELLS)}"
 INPUT_THRESHOLD_HELP = (
     "Send an element of x or h only where it moved by so much: one number, or by layer 0.1,0.2, for x and h 0.1/0.2,0.1"

@@ -20,6 +20,7 @@ from etalstm.network.execution import (
     REFRESH_HELP,
     SHARED_TOKENS_HELP,
     SLICES_HELP,
+    STORAGE_HELP,
     WEIGHT_FORMAT_HELP,
     Execution,
     number_or_off,
@@ -138,7 +139,7 @@ class Settings(DataSettings):
         read=lambda _, text: read_thresholds(text), shown="0",
     )  # fmt: skip
     storage: str | None = setting(
-        None, "What cells keep: dense, ms1, ms1-bf16, auto (the smaller) or auto-fastest "
+        None, f"{STORAGE_HELP}, auto (the smaller) or auto-fastest "
         "[default: ms1 with a theta or delta target, else dense]", KEPT,
     )  # fmt: skip
     ms2: float | None = setting(
@@ -326,7 +327,7 @@ class Settings(DataSettings):
 
     @property
     def policy(self) -> str:
-        """What cells keep, the default filled in."""
+        """How intermediates are stored, the default filled in."""
         return self.storage or default_policy(self.theta, prunes=self.delta_target is not None)
 
     def execution(self, storage: Storage) -> Execution:

@@ -10,28 +10,24 @@ from typer import Context, Option
 
 from etalstm.cli import options
 from etalstm.cli.bench.iteration_trained import trained_iteration
+from etalstm.cli.declared import with_settings
 from etalstm.cli.devices import open_machine
-from etalstm.cli.options import SIZES, read_slices, refuse, trace_options
+from etalstm.cli.options import refuse, trace_options
 from etalstm.cli.parser import given
+from etalstm.cli.work import CHOICES, PANELS, SIZES, Work
 from etalstm.data.lengths import Amount
 from etalstm.device import TrainingShape
-from etalstm.network.architecture import SWING
-from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import (
-    FLOAT32,
-    INPUT_THRESHOLD_HELP,
-    SHARED_TOKENS_HELP,
-    SLICES_HELP,
-    Execution,
-    number_or_off,
-    tokens_or_auto,
-)
-from etalstm.network.shape import NetworkShape, initial_parameters, operations
-from etalstm.network.shared_tokens import OFF
+from etalstm.network.execution import STORAGE_HELP, number_or_off, tokens_or_auto
+from etalstm.network.shape import initial_parameters, operations
 from etalstm.network.storage import DENSE, MS1, Usage, read_thresholds
 from etalstm.research.contenders import EVERY_CASE, OTHERS, read_contenders
 
 OF_TRAINED = ("dataset", "data", "theta", "storage", "delta_target", "ms2", "batches", "length", "against")
+MEASURED = f"{SIZES} preset architecture slices {CHOICES}"
+WEIGHTS_HELP = (
+    "Folder or checkpoint of a training run: measure its network on every architecture. The batch is the run's if not "
+    "given, --shared-tokens may be auto, and how the network is computed holds for η-LSTM"
+)
 
 
 def measure(session, shape: TrainingShape, forward_only: bool = False) -> tuple[dict, float]:
@@ -78,34 +74,20 @@ def account(counters: dict, macs: int, channels: int, lanes: int) -> dict:
     }
 
 
+@with_settings(Work, PANELS, MEASURED)
 def iteration(
     context: Context,
-    preset: options.PresetName = "sim",
-    inputs: options.InputSize = 8,
-    hidden: options.Units = 32,
-    layers: options.Layers = 1,
-    cell: options.CellName = LSTM.name,
-    batch: Annotated[int, Option(help="Sequences; with --weights the run's if not given")] = 32,
-    steps: options.Steps = 8,
-    architecture: options.Architecture = SWING.name,
-    slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: what the machine uses best")] = "1",
-    weight_format: options.WeightFormat = FLOAT32,
-    weights: Annotated[
-        Path | None, Option(help="Folder or checkpoint of a training run: measure its network, as every architecture")
-    ] = None,
+    weights: Annotated[Path | None, Option(help=WEIGHTS_HELP)] = None,
     dataset: Annotated[str | None, Option(help="With --weights: what it must have been trained on")] = None,
     data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files")] = None,
     theta: Annotated[
         str | None, Option(help="With --weights: of η-LSTM, one number or six [default: 0.1; with --storage dense 0]")
     ] = None,
-    storage: Annotated[str, Option(help="With --weights: what cells keep in η-LSTM")] = MS1,
+    storage: Annotated[str, Option(help=f"With --weights: of η-LSTM. {STORAGE_HELP}")] = MS1,
     delta_target: Annotated[
         str, Option(help="With --weights: share of the gates' gradients that η-LSTM leaves, or off")
     ] = "off",
     ms2: Annotated[str, Option(help="With --weights of a run that skipped cells: τ of η-LSTM, or off")] = "off",
-    input_threshold: Annotated[str, Option(help=f"{INPUT_THRESHOLD_HELP}; with --weights: of η-LSTM")] = "0",
-    refresh: options.Refresh = None,
-    shared_tokens: Annotated[str, Option(help=f"{SHARED_TOKENS_HELP}; with --weights: of η-LSTM, or auto")] = OFF,
     batches: Annotated[int, Option(help="With --weights: batches, an iteration of η-LSTM on each")] = 1,
     length: Annotated[
         int | None, Option(help="With --weights: take only sequences of just so many steps, so that none is padded")
@@ -123,38 +105,35 @@ def iteration(
     trace_first: options.TraceFirst = None,
     trace_last: options.TraceLast = None,
     as_json: options.AsJson = False,
+    **of_work: Any,
 ) -> None:
     """Measure one training iteration on the simulated accelerator, of random data or of a trained network."""
+    work = Work(**of_work)
     if weights is not None:
-        of_run = ({*SIZES} - {"batch"}) | {"architecture", "slices"}
+        of_run = ({*SIZES.split()} - {"batch"}) | {"architecture", "slices"}
         refuse(context, "not used with --weights, whose run has its own", *of_run)
         refuse(context, "not used with --weights, which runs several machines", "trace", "trace_first", "trace_last")
         theta = theta or ("0" if storage == DENSE else "0.1")
-        chosen: dict[str, Any] = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
-        chosen |= {"delta_target": number_or_off("delta_target", delta_target), "ms2": number_or_off("ms2", ms2)}
-        chosen["ms2_steps"] = None  # --ms2 alone says whether cells are skipped
-        chosen |= {"input_threshold": input_threshold, "refresh": refresh}
-        chosen |= {name: value for name, value in given(context).items() if name in ("batch", "weight_format")}
-        chosen["shared_tokens"] = tokens_or_auto(shared_tokens)
+        of_eta: dict[str, Any] = {"preset": work.preset, "storage": storage, "theta": read_thresholds(theta)}
+        of_eta |= {"delta_target": number_or_off("delta_target", delta_target), "ms2": number_or_off("ms2", ms2)}
+        of_eta["ms2_steps"] = None  # --ms2 alone says whether cells are skipped
+        of_eta |= {"input_threshold": work.input_threshold, "refresh": work.refresh}
+        of_eta |= {name: value for name, value in given(context).items() if name in ("batch", "weight_format")}
+        of_eta["shared_tokens"] = tokens_or_auto(work.shared_tokens)
         amount = Amount(batches, length)
-        trained_iteration(weights, dataset, data, amount, read_contenders(against), stall, as_json, **chosen)
+        trained_iteration(weights, dataset, data, amount, read_contenders(against), stall, as_json, **of_eta)
         return
     refuse(context, "only used with --weights", *OF_TRAINED)
-    network = NetworkShape(inputs, hidden, layers, cell)
-    number, choose_slices = read_slices(slices)
-    execution = Execution.read(
-        slices=number, input_threshold=input_threshold, refresh=refresh,
-        weight_format=weight_format, shared_tokens=shared_tokens, architecture=architecture,
-    )  # fmt: skip
-    shape = TrainingShape(network, batch, steps, execution)
-    with open_machine(preset, stall=stall, **trace_options(trace, trace_first, trace_last)) as device:
+    shape = TrainingShape(work.network, work.batch, work.steps, work.execution())
+    with open_machine(work.preset, stall=stall, **trace_options(trace, trace_first, trace_last)) as device:
         config = device.accelerator.config
-        if choose_slices:
+        if work.choose_slices:
             shape = shape.with_execution(slices=device.best_slices(shape))
         session = device.create(shape)
         counters, seconds = measure(session, shape)
         # ReLU leaves zeros, which cost no MAC.
-        macs = operations(network, batch, steps) // 2 if network.is_lstm else sum(session.usage(), Usage()).products
+        counted = operations(work.network, work.batch, work.steps) // 2
+        macs = counted if work.network.is_lstm else sum(session.usage(), Usage()).products
         build_seconds = getattr(device.accelerator.transport, "build_seconds")  # noqa: B009 - only a simulation's
     result = account(counters, macs, config.channels, config.lanes)
     result["bytes"] = {name: counters[f"{name}_bytes"] for name in ("read", "write", "program")}

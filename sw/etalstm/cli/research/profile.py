@@ -10,14 +10,16 @@ import numpy as np
 from rich.table import Table
 from typer import Argument, Context, Option
 
+from etalstm.cli import options
+from etalstm.cli.declared import with_settings
 from etalstm.cli.model_check import Configuration, compare
 from etalstm.cli.options import refuse
 from etalstm.cli.output import print_table, with_extra
+from etalstm.cli.work import PANELS, Work
 from etalstm.errors import PlanError, RunError
 from etalstm.host.computer import count_processors, worker_processes
 from etalstm.model.measured import measure
-from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import CELL_HELP, PRESET_HELP, Execution
+from etalstm.network.execution import STORAGE_HELP, Execution
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.storage import DENSE, Storage
 from etalstm.research.profile import (
@@ -41,46 +43,40 @@ RUNS = 9
 SHOWN = 40  # points of the table
 
 
+@with_settings(Work, PANELS, "cell batch steps preset", preset="vcu128", batch=20, steps=35)
 def latency(
     context: Context,
-    preset: Annotated[str, Option(help=PRESET_HELP)] = "vcu128",
     dimension: Annotated[str, Option(help="What is swept: hidden (units) or input (inputs)")] = HIDDEN,
     inputs: Annotated[int | None, Option("--input", help="With hidden: inputs [default: as many as units]")] = None,
     hidden: Annotated[int, Option(help="With --dimension input: units")] = 256,
-    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
-    batch: Annotated[int, Option(help="Sequences")] = 20,
-    steps: Annotated[int, Option(help="Steps")] = 35,
     first: Annotated[int, Option("--from", help="Smallest size")] = 8,
     last: Annotated[int, Option("--to", help="Largest size, which is always a point")] = 256,
     step: Annotated[int, Option("--by", help="From one size to the next")] = 1,
     tolerance: Annotated[
         float | None, Option(help="Shares of latency that count as no difference [default: 0.01; with --host 0.05]")
     ] = None,
-    storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16")] = DENSE,
+    storage: Annotated[str, Option(help=STORAGE_HELP)] = DENSE,
     forward: Annotated[bool, Option("--forward", help="The forward pass alone")] = False,
     check: Annotated[int, Option(help="Compare so many sizes with the Verilog")] = 0,
     host: Annotated[bool, Option("--host", help="Time PyTorch's LSTM on this computer instead")] = False,
     runs: Annotated[int, Option(help="With --host: turns of each size; medians count")] = RUNS,
     out: Annotated[Path | None, Option(help="File of the profile to write, JSON")] = None,
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
+    as_json: options.AsJson = False,
+    **of_work: Any,
 ) -> int:
     """Find the sizes of a layer that pay: no larger one is as fast. The exit code is 1 if the Verilog differs."""
+    work = Work(**of_work)
     sizes = sizes_between(first, last, step)
     check_tolerance(0 if tolerance is None else tolerance)
     _refuse(context, dimension, host, forward, check, len(sizes))
-    networks = {size: _network(dimension, size, inputs, hidden, cell) for size in sizes}
-    shared: dict[str, Any] = {
-        "dimension": dimension,
-        "inputs": inputs,
-        "cell": cell,
-        "storage": Storage(storage).policy,
-    }
-    shared["hidden"] = hidden if dimension == INPUT else None
-    shared |= {"batch": check_size("batch", batch), "steps": check_size("steps", steps), "forward": forward}
+    networks = {size: _network(dimension, size, inputs, hidden, work.cell) for size in sizes}
+    shared: dict[str, Any] = {"dimension": dimension, "inputs": inputs, "cell": work.cell}
+    shared |= {"storage": Storage(storage).policy, "hidden": hidden if dimension == INPUT else None}
+    shared |= {"batch": check_size("batch", work.batch), "steps": check_size("steps", work.steps), "forward": forward}
     if host:
         profile = _of_host(networks, runs, HOST_TOLERANCE if tolerance is None else tolerance, shared)
     else:
-        profile = _of_model(preset, networks, TOLERANCE if tolerance is None else tolerance, shared)
+        profile = _of_model(work.preset, networks, TOLERANCE if tolerance is None else tolerance, shared)
     checked = [_checked(profile, networks[size], size) for size in _spread(profile, check)]
     if out is not None:
         profile.save(out)

@@ -3,75 +3,64 @@
 import json
 from contextlib import ExitStack
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Option
 
 from etalstm.cli import options
+from etalstm.cli.declared import with_settings
 from etalstm.cli.devices import open_named
 from etalstm.cli.options import trace_options
+from etalstm.cli.work import CHOICES, PANELS, SIZES, Work
 from etalstm.device import OffloadDevice, TrainingShape
 from etalstm.device.comparison import Comparison, RandomRun
 from etalstm.device.comparison import compare as run_comparison
 from etalstm.device.machine.hardware import HardwareDevice, is_simulation
-from etalstm.network.architecture import SWING
-from etalstm.network.cells.lstm import LSTM
-from etalstm.network.execution import FLOAT32, PRESET_HELP, SHARED_TOKENS_HELP, SLICES_HELP, Execution
-from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.execution import PRESET_HELP, SLICES_HELP, STORAGE_HELP
+from etalstm.network.shape import check_size
+
+COMPARED = f"{SIZES} lengths architecture {CHOICES} memory_budget"
 
 
+@with_settings(Work, PANELS, COMPARED, hidden=16, batch=4, steps=4)
 def compare(
     devices: Annotated[str, Option(help="Devices, separated by commas; the first one's words are expected")] = (
         "golden,sim"
     ),
     preset: Annotated[str, Option(help=f"{PRESET_HELP}; or one for each device, with commas between")] = "test",
-    inputs: options.InputSize = 8,
-    hidden: options.Units = 16,
-    layers: options.Layers = 1,
-    cell: options.CellName = LSTM.name,
-    batch: options.Batch = 4,
-    steps: options.Steps = 4,
     iterations: Annotated[int, Option(help="Iterations")] = 1,
     loss: Annotated[str, Option(help="last or per-step")] = "per-step",
     stall: Annotated[float, Option(help="Probability that a simulated memory handshake waits a cycle")] = 0.0,
-    lengths: Annotated[bool, Option("--unequal-lengths", help="Draw a length for each sequence")] = False,
     theta: Annotated[str, Option(help="Drop local gradients below: one number, or six, for i,f,g,o,s,r")] = "0",
     storage: Annotated[
         str | None,
-        Option(help="What cells keep: dense, ms1 or ms1-bf16 [default: ms1 with a theta above 0, else dense]"),
+        Option(help=f"{STORAGE_HELP} [default: ms1 with a theta above 0, else dense]"),
     ] = None,
     log_share: Annotated[
         float | None, Option(help="Room of compressed streams at first, of what they need if nothing is dropped")
-    ] = None,
-    memory_budget: Annotated[
-        int | None, Option(help="Bytes of a device's memory; what cells keep beyond it goes to the host and back")
     ] = None,
     offload: Annotated[
         bool, Option("--offload", help="The host runs the forward pass of all but the first device, and streams it")
     ] = False,
     delta_threshold: Annotated[float, Option(help="Gates' gradients below count as zero in the products")] = 0.0,
     skip_cells: Annotated[float, Option(help="Share of cells that are skipped")] = 0.0,
-    input_threshold: options.InputThreshold = "0",
-    refresh: options.Refresh = None,
-    architecture: options.Architecture = SWING.name,
     slices: Annotated[int, Option(help=SLICES_HELP)] = 1,
-    weight_format: options.WeightFormat = FLOAT32,
-    shared_tokens: Annotated[str, Option(help=f"{SHARED_TOKENS_HELP}; x are vectors of as many tokens")] = "off",
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
     trace: options.Trace = None,
     trace_first: options.TraceFirst = None,
     trace_last: options.TraceLast = None,
     as_json: options.AsJson = False,
+    **of_work: Any,
 ) -> None:
-    """Train the same random network on several devices and compare every word; exit code 1 if any differs."""
-    execution = Execution.read(
-        theta=theta, storage=storage, slices=slices, input_threshold=input_threshold, refresh=refresh,
-        weight_format=weight_format, shared_tokens=shared_tokens, architecture=architecture,
-    )  # fmt: skip
+    """Train the same random network on several devices and compare every word; exit code 1 if any differs.
+
+    Lengths of sequences are drawn. With shared tokens x are vectors of as many tokens.
+    """
+    work = Work(slices=str(slices), **of_work)
     shape = TrainingShape(
-        NetworkShape(inputs, hidden, layers, cell), batch, steps, execution, masked=lengths, log_share=log_share,
-        memory_budget=memory_budget,
+        work.network, work.batch, work.steps, work.execution(storage, theta), masked=work.lengths,
+        log_share=log_share, memory_budget=work.memory_budget,
     )  # fmt: skip
     check_size("iterations", iterations)
     run = RandomRun(iterations, loss, seed, skip_cells, delta_threshold)
