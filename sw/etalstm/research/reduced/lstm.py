@@ -73,9 +73,9 @@ class LSTM(torch.nn.LSTM):
     ``torch.nn.LSTM``. The module runs on any device that PyTorch has. There are no gradients of gradients.
 
     Arguments are those of ``torch.nn.LSTM``, except ``bidirectional`` and ``proj_size``. `storage` says how
-    intermediates are stored, for all layers or each: see :mod:`etalstm.network.storage`. Default: ``ms1`` with a `theta` above 0, else
-    ``dense``. Local gradients below `theta`, one number or six, are dropped. For `skip` see the member of that name.
-    With `measure` set the next passes measure every cell, for
+    intermediates are stored, for all layers or each: see :mod:`etalstm.network.storage`. Default: ``ms1`` with a
+    `theta` above 0, else ``dense``. Local gradients below `theta`, one number or six, are dropped. For `skip` see the
+    member of that name. With `measure` set the next passes measure every cell, for
     :meth:`etalstm.train.significance.Significance.measure`.
 
     Raises ``ValueError`` or ``TypeError`` as ``torch.nn.LSTM``; if it is to be bidirectional or to have a projection;
