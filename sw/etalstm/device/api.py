@@ -220,8 +220,11 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         sent : sequence of arrays, float32, one (T, B, I + H) for each layer
             With delta inputs only, and then needed: what x, and the h of the step before, were last sent as.
 
-        :class:`StreamError` names a stream that is damaged, of another network, not the one that comes next, missing,
-        or one too many. The session is then as before the call, without a forward pass.
+        Raises
+        ------
+        StreamError
+            It names a stream that is damaged, of another network, not the one that comes next, missing, or one too
+            many. The session is then as before the call, without a forward pass.
         """
         of_pass, x, steps = self._check_inputs("load_intermediates", x, lengths)
         layers, batch, units = of_pass.state_shape
