@@ -15,7 +15,7 @@ SEED = 17
 THRESHOLD = 0.1
 SPECIAL = (0x7FC00000, 0xFF800001, 0x7F800001, 0x7F800000, 0xFF800000, 0x80000000, 0x7F7FFFFF, 0x3F808000, 0x3F818000)
 SIZES = [(4, 4), (8, 8), (4, 2), (8, 2)]  # words of a beat, and those of a cycle
-LENGTHS = {0.0: [*range(1, 10), 16, 17, 33], 0.9: [1, 2, 3, 9, 17]}  # beats, by stall
+LENGTHS = {0.0: [*range(1, 10), 16, 17, 33], 0.9: [1, 2, 3, 9]}  # beats, by stall
 
 
 def bits(value):
