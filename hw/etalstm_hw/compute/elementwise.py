@@ -11,11 +11,7 @@ from etalstm_hw.contract import activation_tables as tables
 from etalstm_hw.fp.format import Float
 from etalstm_hw.stream import LaneWrite, instruction_layout, vector_layout
 
-_FUNCTIONS = {
-    VectorOp.SIGMOID: tables.SIGMOID,
-    VectorOp.TANH: tables.TANH,
-    VectorOp.PACK: tables.PACK,
-}
+_FUNCTIONS = {VectorOp.SIGMOID: tables.SIGMOID, VectorOp.TANH: tables.TANH, VectorOp.PACK: tables.PACK}
 
 
 class Arrival(data.StructLayout):

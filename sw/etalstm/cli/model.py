@@ -196,8 +196,7 @@ def trace(
     work, shares = Work(**_sized(inputs, of_work)), Shares(density, local_density)
     config, execution = named_preset(work.preset), work.execution(storage)
     check_sizes(batch=work.batch, steps=work.steps, cycles=cycles)
-    sizes = (work.network, work.batch, work.steps)
-    plan = plan_modelled(config, *sizes, execution, choose_slices=work.choose_slices)
+    plan = plan_modelled(config, *work.sizes, execution, choose_slices=work.choose_slices)
     machine = execution.architecture
     operands = Densities(config, plan, delta=shares.delta, local=shares.local)
     events, start = [*_names(config)], 0

@@ -76,16 +76,15 @@ def plan(
         if disassemble or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble or --storage all")
         return plan_benchmarks(named(benchmark), config, work.execution(storage or STORAGE), how, as_json)
-    sizes = (work.network, work.batch, work.steps)
 
     def planned(policy: str) -> Plan:
-        return plan_at_density(config, *sizes, work.execution(policy), **how)
+        return plan_at_density(config, *work.sizes, work.execution(policy), **how)
 
     if storage == "all":
         refuse(context, "not used with --storage all, which compares plans", "disassemble")
         return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)
     found = planned(storage or DENSE)
-    step_cycles = alternatives(config, *sizes[:2], work.execution(), choose_slices=work.choose_slices)
+    step_cycles = alternatives(config, work.network, work.batch, work.execution(), choose_slices=work.choose_slices)
     if not disassemble:
         return show(found, step_cycles, as_json)
     for name, program in found.programs.items():
@@ -217,12 +216,11 @@ def _show_benchmarks(found: list[dict], memory: int) -> None:
 
 
 @with_settings(Work, PANELS, f"slices {PLANNED}")
-def check(storage: Annotated[str, Option(help=f"{STORAGE_HELP}")] = DENSE, **of_work: Any) -> None:
+def check(storage: Annotated[str, Option(help=STORAGE_HELP)] = DENSE, **of_work: Any) -> None:
     """Tell how each program of a plan ends, by a model of the machine's checks; exit code 1 unless all are DONE."""
     work = Work(**of_work)
     how = _how(work) | {"density": 1.0}
-    sizes = (work.network, work.batch, work.steps)
-    check_programs(plan_at_density(named_preset(work.preset), *sizes, work.execution(storage), **how))
+    check_programs(plan_at_density(named_preset(work.preset), *work.sizes, work.execution(storage), **how))
 
 
 def _how(work: Work) -> dict[str, Any]:

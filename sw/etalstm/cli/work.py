@@ -60,6 +60,11 @@ class Work:
         return NetworkShape(self.inputs, self.hidden, self.layers, self.cell)
 
     @property
+    def sizes(self) -> tuple[NetworkShape, int, int]:
+        """The network, the sequences and the steps, as plans and training shapes take them; raises as `network`."""
+        return self.network, self.batch, self.steps
+
+    @property
     def choose_slices(self) -> bool:
         """Whether the machine is to choose the number of slices."""
         return slices_or_auto(self.slices) == AUTO

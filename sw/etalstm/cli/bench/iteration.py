@@ -26,7 +26,7 @@ OF_TRAINED = ("dataset", "data", "theta", "storage", "delta_target", "ms2", "bat
 MEASURED = f"{SIZES} preset architecture slices {CHOICES}"
 WEIGHTS_HELP = (
     "Folder or checkpoint of a training run: measure its network on every architecture. The batch is the run's if not "
-    "given, --shared-tokens may be auto, and how the network is computed holds for η-LSTM"
+    "given. How the network is computed is said for η-LSTM alone; --shared-tokens may be auto"
 )
 
 
@@ -124,7 +124,7 @@ def iteration(
         trained_iteration(weights, dataset, data, amount, read_contenders(against), stall, as_json, **of_eta)
         return
     refuse(context, "only used with --weights", *OF_TRAINED)
-    shape = TrainingShape(work.network, work.batch, work.steps, work.execution())
+    shape = TrainingShape(*work.sizes, work.execution())
     with open_machine(work.preset, stall=stall, **trace_options(trace, trace_first, trace_last)) as device:
         config = device.accelerator.config
         if work.choose_slices:
@@ -132,7 +132,7 @@ def iteration(
         session = device.create(shape)
         counters, seconds = measure(session, shape)
         # ReLU leaves zeros, which cost no MAC.
-        counted = operations(work.network, work.batch, work.steps) // 2
+        counted = operations(*work.sizes) // 2
         macs = counted if work.network.is_lstm else sum(session.usage(), Usage()).products
         build_seconds = getattr(device.accelerator.transport, "build_seconds")  # noqa: B009 - only a simulation's
     result = account(counters, macs, config.channels, config.lanes)

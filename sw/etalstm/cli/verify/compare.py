@@ -59,7 +59,7 @@ def compare(
     """
     work = Work(slices=str(slices), **of_work)
     shape = TrainingShape(
-        work.network, work.batch, work.steps, work.execution(storage, theta), masked=work.lengths,
+        *work.sizes, work.execution(storage, theta), masked=work.lengths,
         log_share=log_share, memory_budget=work.memory_budget,
     )  # fmt: skip
     check_size("iterations", iterations)
