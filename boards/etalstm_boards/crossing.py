@@ -26,7 +26,7 @@ def channels_of(bus: wiring.Signature) -> dict[str, list[str]]:
 
 
 class Crossing(wiring.Component):
-    """Carries every channel of a bus through a queue from one clock domain to another; nothing is lost or reordered.
+    """Carries every channel of a bus through a FIFO from one clock domain to another; nothing is lost or reordered.
 
     Throughput: a beat per cycle of the slower clock. Latency: some cycles of both clocks. It also keeps the paths
     of the two sides apart, so each may lie in a region of the chip of its own. Both domains must be reset together,
@@ -52,21 +52,21 @@ class Crossing(wiring.Component):
         super().__init__({"manager": In(bus), "port": Out(bus)})
 
     def elaborate(self, platform):
-        """One queue for each channel, in the direction of its payload."""
+        """One FIFO for each channel, in the direction of its payload."""
         m = Module()
         for channel, payload in channels_of(self._bus).items():
             forward = self._bus.members[f"{channel}valid"].flow is Out
             sides = [(self.manager, self._near), (self.port, self._far)]
             (source, write), (sink, read) = sides if forward else reversed(sides)
             words = [getattr(source, name) for name in payload]
-            queue = AsyncFIFO(width=len(Cat(words)), depth=DEPTH, w_domain=write, r_domain=read)
-            m.submodules[f"{channel}_queue"] = queue
+            fifo = AsyncFIFO(width=len(Cat(words)), depth=DEPTH, w_domain=write, r_domain=read)
+            m.submodules[f"{channel}_fifo"] = fifo
             m.d.comb += [
-                queue.w_data.eq(Cat(words)),
-                queue.w_en.eq(getattr(source, f"{channel}valid")),
-                getattr(source, f"{channel}ready").eq(queue.w_rdy),
-                Cat(getattr(sink, name) for name in payload).eq(queue.r_data),
-                getattr(sink, f"{channel}valid").eq(queue.r_rdy),
-                queue.r_en.eq(getattr(sink, f"{channel}ready")),
+                fifo.w_data.eq(Cat(words)),
+                fifo.w_en.eq(getattr(source, f"{channel}valid")),
+                getattr(source, f"{channel}ready").eq(fifo.w_rdy),
+                Cat(getattr(sink, name) for name in payload).eq(fifo.r_data),
+                getattr(sink, f"{channel}valid").eq(fifo.r_rdy),
+                fifo.r_en.eq(getattr(sink, f"{channel}ready")),
             ]
         return m

@@ -73,7 +73,7 @@ def _ip(name: str, module: str, properties: dict[str, str]) -> str:
 def timing() -> str:
     """Write the constraints between clocks that have nothing to do with each other.
 
-    All that crosses goes through synchronisers and queues with Gray counters, so a bound on the delay is what is
+    All that crosses goes through synchronisers and crossings with Gray counters, so a bound on the delay is what is
     needed: at most a period, without regard to phases. Amaranth's script takes the synchronisers out of timing; that
     is undone, or the bits of a Gray counter could arrive in any order.
     """

@@ -121,11 +121,11 @@
 #define ETALSTM_MEMORY_WEIGHTS 0u /* written by LOAD, read by MAC */
 #define ETALSTM_MEMORY_SCRATCH 1u /* written by LOAD and VECTOR, read by VECTOR and STORE */
 #define ETALSTM_MEMORY_BIAS 2u /* written by LOAD, read by MAC when a sum starts */
-#define ETALSTM_MEMORY_QUEUE 3u /* partial sums: written by MAC, read by MAC, VECTOR and STORE */
+#define ETALSTM_MEMORY_SUMS 3u /* partial sums: written by MAC, read by MAC, VECTOR and STORE */
 
-/* Source: Where a VECTOR operand comes from. Operand b never comes from the queue. */
+/* Source: Where a VECTOR operand comes from. Operand b is never a partial sum. */
 #define ETALSTM_SOURCE_SCRATCH 0u /* the scratch memory, at the operand's address */
-#define ETALSTM_SOURCE_QUEUE 1u /* the partial sums, at the operand's address */
+#define ETALSTM_SOURCE_SUMS 1u /* the partial sums, at the operand's address */
 #define ETALSTM_SOURCE_PARAMETER 2u /* a register that the host has set, the same for every element */
 
 /* VectorOp: What VECTOR does with each pair of elements. */
@@ -168,7 +168,7 @@
 /* Cycle: What a channel's PEs did in a cycle: each cycle of each channel counts once, so the sum is channels × cycles. */
 #define ETALSTM_CYCLE_MAC 0u /* a MAC was issued */
 #define ETALSTM_CYCLE_ELEMENTWISE 1u /* an element-wise operation was issued to the PEs */
-#define ETALSTM_CYCLE_QUEUE_PORT 2u /* MAC held back: its queue's read port served an activation or a store */
+#define ETALSTM_CYCLE_SUMS_PORT 2u /* MAC held back: the read port of the partial sums served an activation or a store */
 #define ETALSTM_CYCLE_HAZARD 3u /* MAC held back: its partial sum is still in the adder */
 #define ETALSTM_CYCLE_BROADCAST_EMPTY 4u /* MAC held back: no scalar has arrived */
 #define ETALSTM_CYCLE_WAIT_LOAD 5u /* the next MAC instruction waits for weights */
@@ -216,7 +216,7 @@
 
 /* Fields of MAC: offset and width in bits. */
 #define ETALSTM_MAC_WEIGHTS 41u, 13u
-#define ETALSTM_MAC_QUEUE 54u, 13u
+#define ETALSTM_MAC_SUMS 54u, 13u
 #define ETALSTM_MAC_BIAS 67u, 13u
 #define ETALSTM_MAC_TILES 80u, 12u
 #define ETALSTM_MAC_START 92u, 1u

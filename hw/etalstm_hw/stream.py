@@ -27,9 +27,9 @@ class Scalar(data.StructLayout):
     Members
     -------
     value : the scalar
-    outer, inner : offsets into the weight memory and the queue, already multiplied by the number of vectors that each
-        scalar has there; see :func:`lane_offset`
-    tiles : the number of tiles, which is that of the queue
+    outer, inner : offsets into weights and partial sums, already multiplied by the number of vectors that each scalar
+        has there; see :func:`lane_offset`
+    tiles : the number of tiles, which is that of the partial sums
     narrow : the weights are bfloat16, two tiles in a vector
     first : its sums start here (with the start that the MAC instruction names)
     empty : no term: the sums keep their value, or with ``first`` are set to their start; ``value`` and ``outer`` mean

@@ -97,7 +97,7 @@ def _follow(m, clocks, channel, source, sink):
 def crossing(load):
     """Follow a word in either direction.
 
-    A bus of two channels, one each way: every channel has a queue of its own, made in the same lines. Words of 2 bits
+    A bus of two channels, one each way: every channel has a FIFO of its own, made in the same lines. Words of 2 bits
     are copied. Queues of 4 words in place of 32: pointers are compared and wrap as those of any power of two do.
 
     Resets begin and end in any order, but both domains are in reset for 5 rounds, in each of which both clocks tick.
@@ -136,12 +136,12 @@ PROOFS = [
             _mutant("w_domain=write, r_domain=read", "w_domain=read, r_domain=write"),
             _mutant("w_domain=write, r_domain=read", "w_domain=write, r_domain=write"),
             _mutant("depth=DEPTH", "depth=DEPTH // 2"),
-            _mutant("queue.w_data.eq(Cat(words))", "queue.w_data.eq(Cat(reversed(words)))"),
-            _mutant('queue.w_en.eq(getattr(source, f"{channel}valid"))', "queue.w_en.eq(1)"),
-            _mutant(".eq(queue.w_rdy)", ".eq(1)"),
-            _mutant(".eq(queue.r_rdy)", ".eq(1)"),
-            _mutant('queue.r_en.eq(getattr(sink, f"{channel}ready"))', "queue.r_en.eq(1)"),
-            _mutant("in payload).eq(queue.r_data)", "in reversed(payload)).eq(queue.r_data)"),
+            _mutant("fifo.w_data.eq(Cat(words))", "fifo.w_data.eq(Cat(reversed(words)))"),
+            _mutant('fifo.w_en.eq(getattr(source, f"{channel}valid"))', "fifo.w_en.eq(1)"),
+            _mutant(".eq(fifo.w_rdy)", ".eq(1)"),
+            _mutant(".eq(fifo.r_rdy)", ".eq(1)"),
+            _mutant('fifo.r_en.eq(getattr(sink, f"{channel}ready"))', "fifo.r_en.eq(1)"),
+            _mutant("in payload).eq(fifo.r_data)", "in reversed(payload)).eq(fifo.r_data)"),
         ),
     )
 ]

@@ -117,13 +117,13 @@ class Hazards:
                 reads = {(Memory.WEIGHTS, f["weights"] + n) for n in range(outer * vectors)}
                 if f["start"]:
                     reads |= {(Memory.BIAS, f["bias"] + n) for n in range(tiles)}
-                return reads, {(Memory.QUEUE, f["queue"] + n) for n in range(inner * tiles)}
+                return reads, {(Memory.SUMS, f["sums"] + n) for n in range(inner * tiles)}
             case Opcode.VECTOR:
                 reads = set()
                 for name in "a" if f["op"] in (VectorOp.SIGMOID, VectorOp.TANH) else "ab":
                     source = f[f"{name}_source"]
                     if source != Source.PARAMETER:
-                        memory = Memory.QUEUE if source == Source.QUEUE else Memory.SCRATCH
+                        memory = Memory.SUMS if source == Source.SUMS else Memory.SCRATCH
                         reads |= self._lanes(memory, f, name, f"{name}_outer", f"{name}_inner")
                 return reads, self._lanes(Memory.SCRATCH, f, "d", "d_outer", "d_inner")
         raise AssertionError(step)

@@ -23,7 +23,7 @@ def accumulate(sums, begun, begin, weights, scalars, rows, columns):
     ----------
     sums : array, float32, (channels, vectors, lanes)
         Changed in place.
-    begun : array, bool, (vectors of the queue,)
+    begun : array, bool, (vectors of partial sums,)
         Whether the sums that begin at a vector have a term already. Changed in place.
     begin : array, float32, (channels, tiles, lanes)
         What sums without a term are.
@@ -77,7 +77,7 @@ class Interpreter:
             Memory.WEIGHTS: config.weight_depth,
             Memory.SCRATCH: config.scratch_depth,
             Memory.BIAS: config.bias_depth,
-            Memory.QUEUE: config.queue_depth,
+            Memory.SUMS: config.queue_depth,
         }
         self.lanes = {m: np.full((config.channels, d, config.lanes), np.nan, np.float32) for m, d in depths.items()}
         self._begin()
@@ -187,7 +187,7 @@ class Interpreter:
                     beats[beat + i // config.beat_words, i % config.beat_words] = scratch[group][n, vector, lane]
 
     def _vector(self, f):
-        assert f["b_source"] != Source.QUEUE, "operand b never comes from the queue"
+        assert f["b_source"] != Source.SUMS, "operand b is never a partial sum"
         scratch = self.lanes[Memory.SCRATCH]
         addresses = {
             name: self._loop(f[name], f["outer"], f["inner"], f[f"{name}_outer"], f[f"{name}_inner"]) for name in "abd"
@@ -201,7 +201,7 @@ class Interpreter:
                 if source == Source.PARAMETER:
                     values.append(self.parameters[f[name]])
                 else:
-                    memory = Memory.SCRATCH if source == Source.SCRATCH else Memory.QUEUE
+                    memory = Memory.SCRATCH if source == Source.SCRATCH else Memory.SUMS
                     values.append(self.lanes[memory][:, addresses[name][part]])
             d = addresses["d"][part]
             assert len(set(d)) == len(d), "a destination is written twice"
@@ -284,7 +284,7 @@ class Interpreter:
 
     def _accumulate(self, f, cast, group, begun, scalars, rows, columns):
         """A MAC in a group, in which the sums at the inner offsets ``begun`` have a term already."""
-        sums, tiles = self.lanes[Memory.QUEUE][group, f["queue"] :], f["tiles"]
+        sums, tiles = self.lanes[Memory.SUMS][group, f["sums"] :], f["tiles"]
         biased, size = f["start"] == Start.BIAS, (len(sums), tiles, self.config.lanes)
         bias = self.lanes[Memory.BIAS][group, f["bias"] : f["bias"] + tiles] if biased else np.zeros(size, np.float32)
         begin = bias if biased else np.full(size, MINUS_ZERO)

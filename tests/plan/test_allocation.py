@@ -23,7 +23,7 @@ def test_one_stage_has_the_lane_memories_to_itself():
     assert share_of_lanes(CONFIG, LSTM) == CONFIG
 
 
-def test_two_stages_have_half_of_the_lane_memories_each_and_the_queue_in_turn():
+def test_two_stages_have_half_of_the_lane_memories_each_and_the_partial_sums_in_turn():
     share = share_of_lanes(CONFIG, TWO_STAGES)
     assert (share.weight_depth, share.scratch_depth, share.bias_depth) == (
         CONFIG.weight_depth // 2,

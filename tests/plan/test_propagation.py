@@ -37,7 +37,7 @@ def loaded_vectors(program):
 
 
 # Batch, storage; how often weights of the units and of the inputs are brought. A vector takes a cycle of the port. So
-# ten sequences should share a load if δ is sparse, and the queue holds the sums of 32. There are tiles of 3; 5 and 4;
+# ten sequences should share a load if δ is sparse, and the lanes have sums for 32. There are tiles of 3; 5 and 4;
 # 7, 7 and 6 sequences.
 @pytest.mark.parametrize(
     ("batch", "policy", "of_units", "of_inputs"),
@@ -48,7 +48,7 @@ def loaded_vectors(program):
         (9, "dense", 2 * STEPS, 2 * STEPS),
     ],
 )
-def test_weights_are_brought_as_often_as_the_port_and_the_queue_want(batch, policy, of_units, of_inputs):
+def test_weights_are_brought_as_often_as_the_port_and_the_partial_sums_want(batch, policy, of_units, of_inputs):
     plan = Plan(preset("test"), NETWORK, batch, STEPS, Execution(storage=Storage(policy)))
     assert plan.map.layers[0].tiling.column_spans == [Span(first, 2) for first in (0, 2, 4, 6)]
     of_operands = STEPS * 8 * batch  # x and h, for the weights' gradient

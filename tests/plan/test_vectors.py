@@ -42,14 +42,14 @@ def test_names_that_share_a_vector_have_one_place():
 
 def test_an_equation_is_one_instruction_on_its_vectors():
     found, program = vectors("i f", "rest")
-    found.run(equations("rest = 1 - f\n i = sigmoid(z_i)"), TILES, SIZE, {"z_i": Operand(Memory.QUEUE, 5, outer=4)})
+    found.run(equations("rest = 1 - f\n i = sigmoid(z_i)"), TILES, SIZE, {"z_i": Operand(Memory.SUMS, 5, outer=4)})
     difference, activation = fields(program)
     assert difference["op"] == VectorOp.SUBTRACT
     assert (difference["a_source"], difference["a"]) == (Source.PARAMETER, contract.PARAMETER_ONE)
     assert (difference["b"], difference["b_outer"], difference["b_inner"]) == (SIZE, 2 * SIZE, 1)
     assert (difference["d"], difference["d_outer"]) == (2 * TILES * SIZE, SIZE)
     assert (difference["outer"], difference["inner"]) == (TILES, SIZE)
-    assert (activation["op"], activation["a_source"], activation["a"]) == (VectorOp.SIGMOID, Source.QUEUE, 5)
+    assert (activation["op"], activation["a_source"], activation["a"]) == (VectorOp.SIGMOID, Source.SUMS, 5)
 
 
 def test_an_array_of_which_all_vectors_are_named_is_masked_at_once():

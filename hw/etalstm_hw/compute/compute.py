@@ -17,8 +17,8 @@ class Compute(wiring.Component):
     """Executes MAC and VECTOR on the lanes of a channel, beside reads and writes from outside.
 
     The swing: in every cycle the PEs take one operation of all lanes, an element of VECTOR if one is ready, otherwise a
-    MAC. The queue's read port goes to VECTOR first, then to ``read``, then to the MAC; the first port of the scratch
-    memory to VECTOR, then to ``read``. Reset clears everything but the memories.
+    MAC. The read port of the partial sums goes to VECTOR first, then to ``read``, then to the MAC; the first port of
+    the scratch memory to VECTOR, then to ``read``. Reset clears everything but the memories.
 
     With fixed ``slots`` each cycle belongs to one kind of work, whether it has any or not: see :class:`SlotScheduler`.
 
@@ -46,10 +46,10 @@ class Compute(wiring.Component):
     parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
         Values of ``Source.PARAMETER``.
     load : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
-        Writes from outside. One to the queue or beyond the end of a memory is taken, dropped, and reported in
+        Writes from outside. One to the partial sums or beyond the end of a memory is taken, dropped, and reported in
         ``load_status``.
     read : :py:`In(stream.Signature(LaneRead()))`
-        Reads of the scratch memory or the queue from outside. Others are taken, and reported in ``read_status``.
+        Reads of the scratch memory or the partial sums from outside. Others are taken, and reported in ``read_status``.
     read_data : :py:`Out(vector_layout(format, lanes))`
         The vector read in the cycle before.
     hold : :py:`In(1)`
@@ -130,11 +130,11 @@ class Compute(wiring.Component):
             self.activations.eq(vector.activations),
         ]
         self._activate(m, pes, vector)
-        reads_queue = self._arbitrate(m, memories, mac, vector)
+        reads_sums = self._arbitrate(m, memories, mac, vector)
         self._operate(m, memories, pes, mac, vector)
         beyond_scratch = self._load(m, memories, vector)
         self._check(m, memories, beyond_scratch)
-        self._classify(m, mac, vector, reads_queue)
+        self._classify(m, mac, vector, reads_sums)
         return m
 
     def _activate(self, m, pes, vector):
@@ -153,30 +153,30 @@ class Compute(wiring.Component):
     def _arbitrate(self, m, memories, mac, vector):
         """Give the read ports that several want to one of them."""
         request = self.read.p
-        from_queue, reads_queue = Signal(), Signal()
-        m.d.comb += reads_queue.eq(self.read.valid & (request.memory == Memory.QUEUE) & ~vector.queue.en)
-        shared = {"scratch_a": (vector.scratch_a, 0), "queue": (vector.queue, mac.issue & mac.uses_queue)}
-        for (name, (first, by_mac)), number in zip(shared.items(), (Memory.SCRATCH, Memory.QUEUE), strict=True):
+        from_sums, reads_sums = Signal(), Signal()
+        m.d.comb += reads_sums.eq(self.read.valid & (request.memory == Memory.SUMS) & ~vector.sums.en)
+        shared = {"scratch_a": (vector.scratch_a, 0), "sums": (vector.sums, mac.issue & mac.uses_sums)}
+        for (name, (first, by_mac)), number in zip(shared.items(), (Memory.SCRATCH, Memory.SUMS), strict=True):
             port = getattr(memories, name)
             mine = self.read.valid & (request.memory == number) & ~first.en
             m.d.comb += [
                 first.data.eq(port.data),
                 port.en.eq(first.en | mine | by_mac),
-                port.addr.eq(Mux(first.en, first.addr, Mux(mine, request.address, mac.step.queue))),
+                port.addr.eq(Mux(first.en, first.addr, Mux(mine, request.address, mac.step.sums))),
             ]
             with m.If(request.memory == number):
                 m.d.comb += self.read.ready.eq(~first.en)
-        with m.If((request.memory != Memory.SCRATCH) & (request.memory != Memory.QUEUE)):
+        with m.If((request.memory != Memory.SCRATCH) & (request.memory != Memory.SUMS)):
             m.d.comb += self.read.ready.eq(1)
-        m.d.sync += from_queue.eq(request.memory == Memory.QUEUE)
+        m.d.sync += from_sums.eq(request.memory == Memory.SUMS)
         m.d.comb += [
-            self.read_data.eq(Mux(from_queue, memories.queue.data, memories.scratch_a.data)),
-            mac.queue_free.eq(~vector.queue.en & ~reads_queue),
+            self.read_data.eq(Mux(from_sums, memories.sums.data, memories.scratch_a.data)),
+            mac.sums_free.eq(~vector.sums.en & ~reads_sums),
         ]
-        return vector.queue.en | reads_queue
+        return vector.sums.en | reads_sums
 
     def _operate(self, m, memories, pes, mac, vector):
-        """Send operands of the operation issued in the cycle before to the PEs, and sums to the queue."""
+        """Send operands of the operation issued in the cycle before to the PEs, and write sums back."""
         step = mac.step
         issued, operation = Signal(), Signal(Operation(), reset_less=True)
         scalar = Signal(pes.scalar.shape(), reset_less=True)
@@ -193,14 +193,14 @@ class Compute(wiring.Component):
             memories.bias.en.eq(mac.issue & step.begins),
             *(pes.weight[n].eq(_weight(word, narrow, high)) for n, word in enumerate(memories.weights.data)),
             pes.scalar.eq(scalar),
-            pes.partial.eq(memories.queue.data),
+            pes.partial.eq(memories.sums.data),
             pes.bias.eq(memories.bias.data),
             pes.a.eq(vector.a),
             pes.b.eq(vector.b),
             pes.operation.eq(Mux(issued, operation, vector.operation)),
-            memories.sums.addr.eq(mac.write_address),
-            memories.sums.data.eq(pes.sum),
-            memories.sums.en.eq(mac.write),
+            memories.new_sums.addr.eq(mac.write_address),
+            memories.new_sums.data.eq(pes.sum),
+            memories.new_sums.en.eq(mac.write),
         ]
 
     def _load(self, m, memories, vector):
@@ -228,14 +228,14 @@ class Compute(wiring.Component):
         request = self.read.p
         with m.If(self.read.valid & self.read.ready & (self.read_status == Status.IDLE)):
             beyond = Const(0)
-            for number, name in ((Memory.SCRATCH, "scratch_a"), (Memory.QUEUE, "queue")):
+            for number, name in ((Memory.SCRATCH, "scratch_a"), (Memory.SUMS, "sums")):
                 beyond |= (request.memory == number) & (request.address >= memories.depths[name])
-            with m.If((request.memory != Memory.SCRATCH) & (request.memory != Memory.QUEUE)):
+            with m.If((request.memory != Memory.SCRATCH) & (request.memory != Memory.SUMS)):
                 m.d.sync += self.read_status.eq(Status.BAD_FIELD)
             with m.Elif(beyond):
                 m.d.sync += self.read_status.eq(Status.BAD_ADDRESS)
 
-    def _classify(self, m, mac, vector, queue_taken):
+    def _classify(self, m, mac, vector, port_taken):
         """Say what the PEs did, or why they did nothing."""
         with m.If(mac.issue):
             m.d.comb += self.cycle.eq(Cycle.MAC)
@@ -243,8 +243,8 @@ class Compute(wiring.Component):
             m.d.comb += self.cycle.eq(Cycle.ELEMENTWISE)
         with m.Elif(vector.waiting | (mac.ready & ~self.hold)):
             m.d.comb += self.cycle.eq(Cycle.SHARE)
-        with m.Elif(mac.waiting & mac.uses_queue & queue_taken):
-            m.d.comb += self.cycle.eq(Cycle.QUEUE_PORT)
+        with m.Elif(mac.waiting & mac.uses_sums & port_taken):
+            m.d.comb += self.cycle.eq(Cycle.SUMS_PORT)
         with m.Elif(mac.waiting):
             m.d.comb += self.cycle.eq(Cycle.HAZARD)
         with m.Elif(mac.active):

@@ -130,7 +130,7 @@ class ElementWalker(wiring.Component):
     def _check(self, m, element):
         """Give the verdict on an element."""
         has_b = ~is_function(element.op)
-        depths = {Source.SCRATCH: self.scratch_depth, Source.QUEUE: self.queue_depth, Source.PARAMETER: PARAMETERS}
+        depths = {Source.SCRATCH: self.scratch_depth, Source.SUMS: self.queue_depth, Source.PARAMETER: PARAMETERS}
 
         def beyond(name):
             return sum((element[f"{name}_source"] == s) & (element[name] >= depth) for s, depth in depths.items())

@@ -102,7 +102,7 @@ class VectorEngine(wiring.Component):
         An element may use the PEs in this cycle.
     waiting : :py:`Out(1)`
         An element lacks nothing but the PEs.
-    scratch_a, scratch_b, queue : :py:`In(memory.ReadPort.Signature(...))`
+    scratch_a, scratch_b, sums : :py:`In(memory.ReadPort.Signature(...))`
         Read ports; an enable takes the port for that cycle. There is no ``scratch_b`` if ``scratch_reads`` is 1.
     issue, issue_pe : :py:`Out(1)`
         An element, one for the PEs, is issued in this cycle.
@@ -154,7 +154,7 @@ class VectorEngine(wiring.Component):
                 "hold": In(1),
                 "pes_free": In(1),
                 "scratch_a": read_port(scratch_depth),
-                "queue": read_port(queue_depth),
+                "sums": read_port(queue_depth),
                 "operation": Out(Operation()),
                 "a": Out(vector),
                 "b": Out(vector),
@@ -250,8 +250,8 @@ class VectorEngine(wiring.Component):
         a_source, b_scratch = Signal(2, reset_less=True), Signal(reset_less=True)
         op = element.op
         m.d.comb += [
-            self.queue.addr.eq(element.a),
-            self.queue.en.eq(self.issue & (element.a_source == Source.QUEUE)),
+            self.sums.addr.eq(element.a),
+            self.sums.en.eq(self.issue & (element.a_source == Source.SUMS)),
         ]
         m.d.sync += self.operation.eq(0)
         with m.If(self.issue):
@@ -266,8 +266,8 @@ class VectorEngine(wiring.Component):
         with m.Switch(a_source):
             with m.Case(Source.SCRATCH):
                 m.d.comb += self.a.eq(self._scratch_words[0])
-            with m.Case(Source.QUEUE):
-                m.d.comb += self.a.eq(self.queue.data)
+            with m.Case(Source.SUMS):
+                m.d.comb += self.a.eq(self.sums.data)
             with m.Default():
                 m.d.comb += self.a.eq(wide[0])
         m.d.comb += self.b.eq(Mux(b_scratch, self._scratch_words[1], wide[1]))

@@ -13,7 +13,7 @@ class MACStep(data.StructLayout):
 
     Members
     -------
-    weight, queue, bias : addresses; one bit more than a memory can have, so that none wraps around
+    weight, sums, bias : addresses; one bit more than a memory can have, so that none wraps around
     value : the scalar
     begins : the sum starts here, from the bias if ``biased``
     biased : there is a bias
@@ -27,7 +27,7 @@ class MACStep(data.StructLayout):
     def __init__(self, format):
         address = LANE_ADDRESS_BITS + 1
         flags = {name: 1 for name in ("begins", "biased", "empty", "backward", "narrow", "high", "mac", "end")}
-        super().__init__({"weight": address, "queue": address, "bias": address, "value": format.width} | flags)
+        super().__init__({"weight": address, "sums": address, "bias": address, "value": format.width} | flags)
 
 
 class MACEngine(wiring.Component):
@@ -43,7 +43,7 @@ class MACEngine(wiring.Component):
     format : FloatFormat
         Format of a scalar.
     latency : int
-        Cycles from the issue of a MAC (its addresses are at the memories) to its sum at the queue's write port.
+        Cycles from the issue of a MAC (its addresses are at the memories) to its sum at the memory's write port.
     weight_depth, queue_depth, bias_depth : int
         Vectors of the memories.
 
@@ -53,14 +53,14 @@ class MACEngine(wiring.Component):
         Instructions, taken with the last of their scalars.
     scalars : :py:`In(stream.Signature(Scalar(format)))`
         The scalars.
-    pes_free, queue_free : :py:`In(1)`
-        The step may use the PEs, and the read port of the queue is free, in this cycle.
+    pes_free, sums_free : :py:`In(1)`
+        The step may use the PEs, and the read port of the partial sums is free, in this cycle.
     step : :py:`Out(MACStep(format))`
         The next MAC.
     issue : :py:`Out(1)`
         It takes place in this cycle.
-    uses_queue : :py:`Out(1)`
-        It would read the queue.
+    uses_sums : :py:`Out(1)`
+        It would read a partial sum.
     waiting, hazard, ready : :py:`Out(1)`
         A MAC is at ``step``; its partial sum is still in the adder; it lacks nothing but the PEs.
     write, write_address : :py:`Out(1)`, :py:`Out(range(queue_depth))`
@@ -76,15 +76,15 @@ class MACEngine(wiring.Component):
 
     def __init__(self, format, latency, *, weight_depth, queue_depth, bias_depth):
         self.format, self.latency = format, latency
-        self.depths = {"weight": weight_depth, "queue": queue_depth, "bias": bias_depth}
-        flags = ("issue", "uses_queue", "waiting", "hazard", "ready", "write", "done", "active", "busy")
+        self.depths = {"weight": weight_depth, "sums": queue_depth, "bias": bias_depth}
+        flags = ("issue", "uses_sums", "waiting", "hazard", "ready", "write", "done", "active", "busy")
         super().__init__(
             {name: Out(1) for name in flags}
             | {
                 "i": In(stream.Signature(instruction_layout(Opcode.MAC))),
                 "scalars": In(stream.Signature(Scalar(format))),
                 "pes_free": In(1),
-                "queue_free": In(1),
+                "sums_free": In(1),
                 "step": Out(MACStep(format)),
                 "write_address": Out(range(queue_depth)),
                 "status": Out(Status),
@@ -103,16 +103,13 @@ class MACEngine(wiring.Component):
         m.d.comb += [
             self.step.eq(step),
             self.waiting.eq(valid & step.mac),
-            self.uses_queue.eq(~step.begins),
+            self.uses_sums.eq(~step.begins),
             bad.eq(
                 self.waiting
-                & (beyond["queue"] | (~step.empty & beyond["weight"]) | (step.begins & step.biased & beyond["bias"]))
+                & (beyond["sums"] | (~step.empty & beyond["weight"]) | (step.begins & step.biased & beyond["bias"]))
             ),
             self.ready.eq(
-                self.waiting
-                & (~self.uses_queue | (self.queue_free & ~self.hazard))
-                & ~bad
-                & (self.status == Status.IDLE)
+                self.waiting & (~self.uses_sums | (self.sums_free & ~self.hazard)) & ~bad & (self.status == Status.IDLE)
             ),
             self.issue.eq(self.ready & self.pes_free),
             leaves.eq(self.issue | ~step.mac),
@@ -129,7 +126,7 @@ class MACEngine(wiring.Component):
         tile = Signal.like(i.tiles)
         following = Signal(MACStep(self.format))
         running = {name: Signal(LANE_ADDRESS_BITS + 1, name=f"next_{name}", reset_less=True) for name in self.depths}
-        first = {"weight": i.weights + scalar.outer, "queue": i.queue + scalar.inner, "bias": i.bias}
+        first = {"weight": i.weights + scalar.outer, "sums": i.sums + scalar.inner, "bias": i.bias}
         for name, start in first.items():
             m.d.comb += following[name].eq(Mux(tile == 0, start, running[name]))
 
@@ -154,7 +151,7 @@ class MACEngine(wiring.Component):
         with m.If(advance):
             m.d.sync += [step.eq(following), tile.eq(Mux(last_tile, 0, tile + 1))]
             # A narrow vector is read for two tiles.
-            ahead = {"weight": ~following.narrow | following.high, "queue": 1, "bias": 1}
+            ahead = {"weight": ~following.narrow | following.high, "sums": 1, "bias": 1}
             m.d.sync += [running[name].eq(following[name] + ahead[name]) for name in self.depths]
         with m.If(self.i.valid & self.scalars.valid & (i.tiles != scalar.tiles) & (self.status == Status.IDLE)):
             m.d.comb += advance.eq(0)
@@ -162,17 +159,17 @@ class MACEngine(wiring.Component):
 
     def _follow_sums(self, m, step, valid):
         """Keep the addresses of sums in flight, youngest first, and compare the step's with them."""
-        queue = step.queue[: len(self.write_address)]
+        address = step.sums[: len(self.write_address)]
         stages = range(self.latency)
         flying, ends = Signal(self.latency), Signal(self.latency)
-        addresses = [Signal(len(queue), name=f"flying_{n}", reset_less=True) for n in stages]
+        addresses = [Signal(len(address), name=f"flying_{n}", reset_less=True) for n in stages]
         m.d.sync += [
             flying.eq(Cat(self.issue, flying[:-1])),
             ends.eq(Cat(valid & step.end & (self.issue | ~step.mac), ends[:-1])),
-            *(younger.eq(older) for younger, older in zip(addresses, [queue, *addresses], strict=False)),
+            *(younger.eq(older) for younger, older in zip(addresses, [address, *addresses], strict=False)),
         ]
         m.d.comb += [
-            self.hazard.eq(Cat(flying[n] & (addresses[n] == queue) for n in stages).any()),
+            self.hazard.eq(Cat(flying[n] & (addresses[n] == address) for n in stages).any()),
             self.write.eq(flying[-1]),
             self.write_address.eq(addresses[-1]),
             self.done.eq(ends[-1]),

@@ -28,12 +28,12 @@ class LaneMemories(wiring.Component):
 
     Members
     -------
-    weights, bias, scratch_a, scratch_b, queue : :py:`Out(memory.ReadPort.Signature(...))`
+    weights, bias, scratch_a, scratch_b, sums : :py:`Out(memory.ReadPort.Signature(...))`
         Read ports.
     scratch : :py:`Out(memory.WritePort.Signature(...))`
         Write port of the scratch memory, with an enable for each lane.
-    sums : :py:`Out(memory.WritePort.Signature(...))`
-        Partial sums for the queue.
+    new_sums : :py:`Out(memory.WritePort.Signature(...))`
+        Write port of the partial sums.
     load : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
         Weights and biases. A write to another memory or beyond the end of one is taken and dropped.
     no_memory, no_address : :py:`Out(1)`
@@ -45,7 +45,7 @@ class LaneMemories(wiring.Component):
     ):
         self.beat_words = beat_words
         self.vector = vector = vector_layout(format, lanes)
-        depths = {"weights": weight_depth, "bias": bias_depth, "scratch_a": scratch_depth, "queue": queue_depth}
+        depths = {"weights": weight_depth, "bias": bias_depth, "scratch_a": scratch_depth, "sums": queue_depth}
         self.depths = depths | ({"scratch_b": scratch_depth} if scratch_reads == 2 else {})
         self.memories = {name: memory.Memory(shape=vector, depth=depth, init=[]) for name, depth in self.depths.items()}
 
@@ -60,7 +60,7 @@ class LaneMemories(wiring.Component):
             {name: read_port(depth) for name, depth in self.depths.items()}
             | {
                 "scratch": write_port(scratch_depth, 1),
-                "sums": write_port(queue_depth, None),
+                "new_sums": write_port(queue_depth, None),
                 "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "no_memory": Out(1),
                 "no_address": Out(1),
@@ -92,6 +92,6 @@ class LaneMemories(wiring.Component):
         for port in [storage.write_port(granularity=1) for storage in scratches]:
             m.d.comb += [port.addr.eq(self.scratch.addr), port.data.eq(self.scratch.data), port.en.eq(self.scratch.en)]
 
-        sums = self.memories["queue"].write_port()
-        m.d.comb += [sums.addr.eq(self.sums.addr), sums.data.eq(self.sums.data), sums.en.eq(self.sums.en)]
+        sums = self.memories["sums"].write_port()
+        m.d.comb += [sums.addr.eq(self.new_sums.addr), sums.data.eq(self.new_sums.data), sums.en.eq(self.new_sums.en)]
         return m

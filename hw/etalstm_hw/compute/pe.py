@@ -38,8 +38,8 @@ class Output(enum.Enum, shape=2):  # type: ignore[call-arg] # Amaranth's metacla
 class OmniPE(wiring.Component):
     """Datapath of one lane: one multiplier, one adder, four operand MUXes, and the output MUX that skips the adder.
 
-    The partial-output queue lies beside the PE, with the lane's other memories (:mod:`~etalstm_hw.compute.memory`):
-    ``sum`` is written to it, ``partial`` is read from it. Source: η-LSTM, the Omni-PE design.
+    The partial sums lie beside the PE, with the lane's other memories (:mod:`~etalstm_hw.compute.memory`):
+    ``sum`` is written there, ``partial`` is read from there. Source: η-LSTM, the Omni-PE design.
     ::
 
          weight ─┐
@@ -55,8 +55,8 @@ class OmniPE(wiring.Component):
     ======================  ======  ======  ========  =========  ==========
     operation               MUX 1   MUX 2   MUX 3     MUX 4      output MUX
     ======================  ======  ======  ========  =========  ==========
-    MAC                     weight  scalar  partial   MUX 3      (to the queue)
-    MAC that begins a sum   weight  scalar  bias      MUX 3, -0  (to the queue)
+    MAC                     weight  scalar  partial   MUX 3      (to the sums)
+    MAC that begins a sum   weight  scalar  bias      MUX 3, -0  (to the sums)
     a · b, outer product    a       b                            product
     a + b, a - b            a       1                 b          sum
     selection of b          0       -1                b          sum
@@ -99,7 +99,7 @@ class OmniPE(wiring.Component):
     result : :py:`Out(format.width)`
         What the output MUX passes on, in the same cycle.
     sum : :py:`Out(format.width)`
-        The adder's result, for the partial-output queue.
+        The adder's result, for the memory of the partial sums.
     """
 
     def __init__(self, format, multiplier, adder):

@@ -8,7 +8,7 @@ class Cycle(IntEnum):
 
     MAC = 0  #: a MAC was issued
     ELEMENTWISE = 1  #: an element-wise operation was issued to the PEs
-    QUEUE_PORT = 2  #: MAC held back: its queue's read port served an activation or a store
+    SUMS_PORT = 2  #: MAC held back: the read port of the partial sums served an activation or a store
     HAZARD = 3  #: MAC held back: its partial sum is still in the adder
     BROADCAST_EMPTY = 4  #: MAC held back: no scalar has arrived
     WAIT_LOAD = 5  #: the next MAC instruction waits for weights

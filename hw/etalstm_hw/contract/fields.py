@@ -139,7 +139,7 @@ FIELDS = {
         "start": STREAM_BITS,
         "end": STREAM_BITS,
     },
-    # For each scalar of the paired CAST, one MAC per tile: queue[queue + inner·tiles + tile] += weights[weights +
+    # For each scalar of the paired CAST, one MAC per tile: sums[sums + inner·tiles + tile] += weights[weights +
     # outer·tiles + tile] · value. The offsets outer·tiles and inner·tiles arrive with the scalar. With `start` a sum
     # starts from bias[bias + tile] (see Start).
     # If the CAST is `narrow`, each word of the weight memory holds the weights of two tiles in bfloat16, as PACK makes
@@ -149,7 +149,7 @@ FIELDS = {
     # memory, however large the offset.
     Opcode.MAC: {
         "weights": LANE_ADDRESS_BITS,  # of the first weight
-        "queue": LANE_ADDRESS_BITS,  # of the first sum
+        "sums": LANE_ADDRESS_BITS,  # of the first sum
         "bias": LANE_ADDRESS_BITS,
         "tiles": COUNT_BITS,
         "start": 1,

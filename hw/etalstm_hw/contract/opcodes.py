@@ -45,14 +45,14 @@ class Memory(IntEnum):
     WEIGHTS = 0  #: written by LOAD, read by MAC
     SCRATCH = 1  #: written by LOAD and VECTOR, read by VECTOR and STORE
     BIAS = 2  #: written by LOAD, read by MAC when a sum starts
-    QUEUE = 3  #: partial sums: written by MAC, read by MAC, VECTOR and STORE
+    SUMS = 3  #: partial sums: written by MAC, read by MAC, VECTOR and STORE
 
 
 class Source(IntEnum):
-    """Where a VECTOR operand comes from. Operand b never comes from the queue."""
+    """Where a VECTOR operand comes from. Operand b is never a partial sum."""
 
     SCRATCH = 0  #: the scratch memory, at the operand's address
-    QUEUE = 1  #: the partial sums, at the operand's address
+    SUMS = 1  #: the partial sums, at the operand's address
     PARAMETER = 2  #: a register that the host has set, the same for every element
 
 

@@ -67,7 +67,7 @@ class StoreEngine(wiring.Component):
     parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
         Thresholds; constant while the engine is busy.
     read : :py:`Out(stream.Signature(LaneRead()))`
-        Requests to SCRATCH and QUEUE.
+        Requests to SCRATCH and SUMS.
     vector : :py:`In(vector_layout(format, lanes))`
         What was asked for, one cycle after the request was taken.
     axi : :py:`Out(AXI4Write(address_bits, beat_bits))`
@@ -297,7 +297,7 @@ class StoreEngine(wiring.Component):
             )
             m.d.comb += bad_target.eq(square.target >= self.group.size)
         with m.Else():
-            readable = (store.memory == Memory.SCRATCH) | (store.memory == Memory.QUEUE)
+            readable = (store.memory == Memory.SCRATCH) | (store.memory == Memory.SUMS)
             m.d.comb += bad_field.eq((beats == 0) | ~readable)
             m.d.comb += bad_target.eq(compress & ((store.address >= size) | (store.end > size)))
         return bad_field, bad_target

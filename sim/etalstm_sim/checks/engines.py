@@ -110,7 +110,7 @@ class Engines:
     def _lanes(self, fields: dict[str, int], *, written: bool) -> Status | None:
         """Check the lane side of a LOAD or a STORE."""
         memory = Memory(fields["memory"])
-        if memory == Memory.QUEUE if written else memory in (Memory.WEIGHTS, Memory.BIAS):
+        if memory == Memory.SUMS if written else memory in (Memory.WEIGHTS, Memory.BIAS):
             return Status.BAD_FIELD
         outer, inner = ((fields[name], fields[f"{name}_stride"]) for name in ("outer", "inner"))
         beyond = leaves(depth_of(self._config, memory), fields["lane_address"], outer, inner)
@@ -134,7 +134,7 @@ class Engines:
     def _rows(self, fields: dict[str, int], address: int) -> Check:
         row, memory = fields["inner"] * self._config.vector_beats, Memory(fields["memory"])
         work = fields["outer"] * row
-        if memory == Memory.QUEUE:
+        if memory == Memory.SUMS:
             return Check(Status.BAD_FIELD, is_late=True)
         depth, inner = depth_of(self._config, memory), (fields["inner"], fields["inner_stride"])
         lane = [fields["lane_address"] + n * fields["outer_stride"] for n in range(fields["outer"])]

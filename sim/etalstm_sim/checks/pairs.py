@@ -93,10 +93,10 @@ class Pairs:
         vectors = (tiles + 1) // 2 if sent.narrow else tiles
         sums = sent.sums if sent.finish else sent.own_sums
         weights = fields["weights"] + sent.terms * vectors > config.weight_depth
-        queue = fields["queue"] + sums * tiles > config.queue_depth
+        beyond_sums = fields["sums"] + sums * tiles > config.queue_depth
         bias = fields["start"] == Start.BIAS and fields["bias"] + tiles > config.bias_depth
         work = sent.terms * sums * tiles
-        if sent.whole and (queue or bias):
+        if sent.whole and (beyond_sums or bias):
             return Check(Status.BAD_ADDRESS, is_late=True, work=work)
-        beyond = weights or queue or bias
+        beyond = weights or beyond_sums or bias
         return Check(possible=frozenset({Status.BAD_ADDRESS}) if beyond else NOTHING, work=work)

@@ -32,7 +32,7 @@ _OF_STREAMS = {
     Opcode.STORE: {"bf16", "threshold", "log", "first", "start", "end"},
 }
 _FUNCTIONS = (VectorOp.SIGMOID, VectorOp.TANH)  # they have one operand
-_NOT_LOADED, _NOT_STORED = {Memory.QUEUE}, {Memory.WEIGHTS, Memory.BIAS}
+_NOT_LOADED, _NOT_STORED = {Memory.SUMS}, {Memory.WEIGHTS, Memory.BIAS}
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,10 @@ _TIMES = {
     "read_port": "free accepted",
     "asked": "checked_at",
     "fetcher": "filling_from",
-    "vector": "last_write units_free pe_at scratch_at queue_at waiting_at",
+    "vector": "last_write units_free pe_at scratch_at sums_at waiting_at",
     "mac": "issued_at since",
     "load": "prepared_at",
-    "store": "prepared_at cut_from scatter_from queue_at",
+    "store": "prepared_at cut_from scatter_from sums_at",
     "writer": "active_from offered shown_from",
     "rows": "map_at asked gone first",
 }

@@ -115,7 +115,7 @@ def vector_model(state, i):
             at = {n: i[n] + outer * i[f"{n}_outer"] + inner * i[f"{n}_inner"] for n in "abd"}
 
             def operand(name, at=at):
-                where = {Source.SCRATCH: "scratch", Source.QUEUE: "queue"}.get(i[f"{name}_source"])
+                where = {Source.SCRATCH: "scratch", Source.SUMS: "sums"}.get(i[f"{name}_source"])
                 return state[where][at[name]] if where else [PARAMETERS[at[name]]] * LANES
 
             lanes = zip(operand("a"), operand("b"), state["scratch"][at["d"]], strict=True)
@@ -134,14 +134,14 @@ def mac_model(state, i, scalars):
     """Execute a MAC instruction."""
     for s in scalars:
         for tile in range(0 if s["null"] else i["tiles"]):
-            slot, weights = i["queue"] + s["inner"] + tile, weights_of(state["weights"], i["weights"], s, tile)
-            old = state["queue"][slot]
+            slot, weights = i["sums"] + s["inner"] + tile, weights_of(state["weights"], i["weights"], s, tile)
+            old = state["sums"][slot]
             if s["first"]:
                 old = (
                     state["bias"][i["bias"] + tile] if i["start"] == Start.BIAS else [0 if s["empty"] else SIGN] * LANES
                 )
             products = [multiply(0, FORMAT.one | SIGN) if s["empty"] else multiply(w, s["value"]) for w in weights]
-            state["queue"][slot] = [add(p, o) for p, o in zip(products, old, strict=True)]
+            state["sums"][slot] = [add(p, o) for p, o in zip(products, old, strict=True)]
 
 
 def vector(op, **fields):
@@ -151,7 +151,7 @@ def vector(op, **fields):
 
 
 def mac(tiles, **fields):
-    return {"weights": 0, "queue": 0, "bias": 0, "start": Start.NOTHING, "tiles": tiles, "backward": 0} | fields
+    return {"weights": 0, "sums": 0, "bias": 0, "start": Start.NOTHING, "tiles": tiles, "backward": 0} | fields
 
 
 def scalar(value=1, outer=0, inner=0, tiles=1, **flags):
@@ -168,7 +168,7 @@ class Bench:
         self.cycles, self.issues, self.dones, self.statuses = [], [], [], {}
         depths = {"weights": "weight", "scratch": "scratch", "bias": "bias"}
         self.state = {n: [self.vector() for _ in range(DEPTHS[f"{d}_depth"])] for n, d in depths.items()}
-        self.state["queue"] = [[0] * LANES for _ in range(DEPTHS["queue_depth"])]
+        self.state["sums"] = [[0] * LANES for _ in range(DEPTHS["queue_depth"])]
 
     def vector(self):
         return [self.random.randrange(WORDS) if self.random.random() < 0.8 else 0 for _ in range(LANES)]
@@ -244,7 +244,7 @@ class Bench:
             await ctx.tick()
 
     async def check(self, ctx):
-        for kind, name in ((Memory.SCRATCH, "scratch"), (Memory.QUEUE, "queue")):
+        for kind, name in ((Memory.SCRATCH, "scratch"), (Memory.SUMS, "sums")):
             for address, expected in enumerate(self.state[name]):
                 actual = await self.read(ctx, kind, address)
                 assert actual == expected, f"{name}[{address}]: {actual}, expected {expected}"

@@ -32,14 +32,14 @@ def test_each_operation_has_its_result_and_its_time(op, reads):
 
 
 def random_vector(generator, op):
-    """Read rows 0 to 31 or the queue, write rows 32 to 63: nothing depends on anything."""
+    """Read rows 0 to 31 or the partial sums, write rows 32 to 63: nothing depends on anything."""
     sources = [Source.SCRATCH, Source.SCRATCH, Source.PARAMETER]
-    a_source, b_source = generator.choice([*sources, Source.QUEUE]), generator.choice(sources)
+    a_source, b_source = generator.choice([*sources, Source.SUMS]), generator.choice(sources)
     inner, outer = generator.randrange(1, 5), generator.randrange(1, 4)
     fields = {"a_source": a_source, "b_source": b_source, "inner": inner, "outer": outer}
     for name, source in (("a", a_source), ("b", b_source), ("d", None)):
-        step = {Source.SCRATCH: 2, Source.QUEUE: 1, Source.PARAMETER: 0, None: 2}[source]
-        start = {Source.SCRATCH: 10, Source.QUEUE: 4, Source.PARAMETER: 8, None: 10}[source]
+        step = {Source.SCRATCH: 2, Source.SUMS: 1, Source.PARAMETER: 0, None: 2}[source]
+        start = {Source.SCRATCH: 10, Source.SUMS: 4, Source.PARAMETER: 8, None: 10}[source]
         fields |= {name: generator.randrange(start) + (32 if source is None else 0)}
         fields |= {f"{name}_inner": generator.randrange(step + 1), f"{name}_outer": generator.randrange(2 * step + 1)}
     return vector(op, **fields)
@@ -77,7 +77,7 @@ def test_results_keep_their_order_whatever_else_goes_on(stall, reads):
             messages[-1]["last"] = 1
             start = other.choice(list(Start))
             await bench.execute_mac(
-                ctx, mac(tiles, weights=other.randrange(16), queue=10, bias=3, start=start), messages
+                ctx, mac(tiles, weights=other.randrange(16), sums=10, bias=3, start=start), messages
             )
         ended.append("macs")
 
@@ -89,7 +89,7 @@ def test_results_keep_their_order_whatever_else_goes_on(stall, reads):
             address = other.randrange(64, 128)
             bench.state["scratch"][address] = words
             await bench.write(ctx, Memory.SCRATCH, address, words)
-            kind, name = other.choice([(Memory.SCRATCH, "scratch"), (Memory.QUEUE, "queue")])
+            kind, name = other.choice([(Memory.SCRATCH, "scratch"), (Memory.SUMS, "sums")])
             address = other.randrange(10)
             assert await bench.read(ctx, kind, address) == bench.state[name][address]
         ended.append("transfers")
@@ -196,8 +196,8 @@ def test_activations_need_no_share():
 
 
 def test_activations_leave_the_pes_to_the_scalars():
-    """σ of scratch words takes no slot; of partial sums it takes the queue's port, one cycle for each vector."""
-    for source, expected in ((Source.SCRATCH, 0), (Source.QUEUE, 8)):
+    """σ of scratch words takes no slot; of partial sums it takes their port, one cycle for each vector."""
+    for source, expected in ((Source.SCRATCH, 0), (Source.SUMS, 8)):
         bench = Bench(seed=2)
 
         async def macs(ctx, bench=bench, expected=expected):
@@ -207,7 +207,7 @@ def test_activations_leave_the_pes_to_the_scalars():
             messages[-1]["last"] = 1
             await bench.execute_mac(ctx, mac(1), messages)
             await bench.settle(ctx)
-            assert bench.cycles.count(Cycle.QUEUE_PORT) == expected
+            assert bench.cycles.count(Cycle.SUMS_PORT) == expected
             assert bench.cycles.count(Cycle.MAC) == 60
             await bench.check(ctx)
 
@@ -225,16 +225,16 @@ def test_activations_leave_the_pes_to_the_scalars():
     ("fields", "expected"),
     [
         ({"op": max(VectorOp) + 1}, Status.BAD_FIELD),
-        ({"op": VectorOp.PACK, "b_source": Source.QUEUE}, Status.BAD_FIELD),
+        ({"op": VectorOp.PACK, "b_source": Source.SUMS}, Status.BAD_FIELD),
         ({"op": VectorOp.PACK, "b": 128}, Status.BAD_ADDRESS),
         ({"op": VectorOp.ADD, "inner": 0}, Status.BAD_FIELD),
         ({"op": VectorOp.ADD, "a_source": 3}, Status.BAD_FIELD),
-        ({"op": VectorOp.ADD, "b_source": Source.QUEUE}, Status.BAD_FIELD),
-        ({"op": VectorOp.TANH, "b_source": Source.QUEUE}, Status.IDLE),
+        ({"op": VectorOp.ADD, "b_source": Source.SUMS}, Status.BAD_FIELD),
+        ({"op": VectorOp.TANH, "b_source": Source.SUMS}, Status.IDLE),
         ({"op": VectorOp.ADD, "a": 128}, Status.BAD_ADDRESS),
         ({"op": VectorOp.ADD, "b": 127, "b_inner": 1, "inner": 2}, Status.BAD_ADDRESS),
         ({"op": VectorOp.ADD, "d": 128}, Status.BAD_ADDRESS),
-        ({"op": VectorOp.ADD, "a": 16, "a_source": Source.QUEUE}, Status.BAD_ADDRESS),
+        ({"op": VectorOp.ADD, "a": 16, "a_source": Source.SUMS}, Status.BAD_ADDRESS),
         ({"op": VectorOp.ADD, "a": contract.PARAMETERS, "a_source": Source.PARAMETER}, Status.BAD_ADDRESS),
         ({"op": VectorOp.TANH, "b": 128}, Status.IDLE),
     ],
@@ -261,11 +261,11 @@ def test_an_element_that_does_not_exist_is_refused(fields, expected):
         ("load", Memory.WEIGHTS, 32, Status.BAD_ADDRESS),
         ("load", Memory.BIAS, 8, Status.BAD_ADDRESS),
         ("load", Memory.SCRATCH, 128, Status.BAD_ADDRESS),
-        ("load", Memory.QUEUE, 0, Status.BAD_FIELD),
+        ("load", Memory.SUMS, 0, Status.BAD_FIELD),
         ("read", Memory.SCRATCH, 128, Status.BAD_ADDRESS),
-        ("read", Memory.QUEUE, 16, Status.BAD_ADDRESS),
+        ("read", Memory.SUMS, 16, Status.BAD_ADDRESS),
         ("read", Memory.WEIGHTS, 0, Status.BAD_FIELD),
-        ("read", Memory.QUEUE, 15, Status.IDLE),
+        ("read", Memory.SUMS, 15, Status.IDLE),
     ],
 )
 def test_a_transfer_to_nowhere_is_refused(port, memory, address, expected):

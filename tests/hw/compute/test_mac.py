@@ -19,9 +19,9 @@ def scalar(outer=0, inner=0, value=1, **flags):
     return {"value": value, "outer": outer, "inner": inner} | {name: flags.get(name, 0) for name in FLAGS}
 
 
-def instruction(tiles, scalars, weights=0, queue=0, bias=0, start=Start.NOTHING, cast_tiles=None):
+def instruction(tiles, scalars, weights=0, sums=0, bias=0, start=Start.NOTHING, cast_tiles=None):
     """An instruction, and the scalars of a CAST of as many tiles if nothing else is said."""
-    fields = {"weights": weights, "queue": queue, "bias": bias, "tiles": tiles, "start": int(start)}
+    fields = {"weights": weights, "sums": sums, "bias": bias, "tiles": tiles, "start": int(start)}
     return fields, [message | {"tiles": tiles if cast_tiles is None else cast_tiles} for message in scalars]
 
 
@@ -36,7 +36,7 @@ def expected_steps(program):
                 place = (tile // 2, ("low", "high")[tile % 2]) if message["narrow"] else (tile, None)
                 product = fields["weights"] + message["outer"] + place[0], place[1], message["value"]
                 weight, half, value = (None, None, None) if message["empty"] else product
-                slot = fields["queue"] + message["inner"] + tile
+                slot = fields["sums"] + message["inner"] + tile
                 steps.append((weight, half, slot, fields["bias"] + tile if has_bias else None, value, begins))
         ends.append(len(steps))
     return steps, ends
@@ -78,18 +78,18 @@ def execute(program, stall=0.0, vector=0.0, seed=1, cycles=4000):
     async def watch(ctx):
         for cycle in range(cycles):
             ctx.set(dut.pes_free, generator.random() >= vector)
-            ctx.set(dut.queue_free, generator.random() >= vector)
+            ctx.set(dut.sums_free, generator.random() >= vector)
             step = dut.step
             _, _, issue, write, address, done, busy, *values = await ctx.tick().sample(
                 dut.issue, dut.write, dut.write_address, dut.done, dut.busy,
-                step.weight, step.queue, step.bias, step.value, step.begins, step.biased, step.empty, step.narrow,
+                step.weight, step.sums, step.bias, step.value, step.begins, step.biased, step.empty, step.narrow,
                 step.high,
             )  # fmt: skip
-            weight, queue, bias, value, begins, biased, empty, narrow, high = values
+            weight, sums, bias, value, begins, biased, empty, narrow, high = values
             if issue:
                 half = ("low", "high")[high] if narrow else None
                 weight, half, value = (None, None, None) if empty else (weight, half, value)
-                step = (weight, half, queue, bias if begins and biased else None, value, begins)
+                step = (weight, half, sums, bias if begins and biased else None, value, begins)
                 issued.append((cycle, step))
             if write:
                 writes.append((cycle, address))
@@ -170,8 +170,8 @@ def test_a_sum_that_comes_round_at_once_waits_for_the_adder():
         ({"tiles": 1, "weights": 8191}, {"outer": 8191}, Status.BAD_ADDRESS),
         ({"tiles": 1}, {"outer": 8192}, Status.BAD_ADDRESS),
         ({"tiles": 1, "weights": 8191}, {"outer": 8192}, Status.BAD_ADDRESS),
-        ({"tiles": 1, "queue": 8191}, {"inner": 8192}, Status.BAD_ADDRESS),
-        ({"tiles": 1, "queue": 30}, {"inner": 2}, Status.BAD_ADDRESS),
+        ({"tiles": 1, "sums": 8191}, {"inner": 8192}, Status.BAD_ADDRESS),
+        ({"tiles": 1, "sums": 30}, {"inner": 2}, Status.BAD_ADDRESS),
         ({"tiles": 1, "bias": 8, "start": Start.BIAS}, {"first": 1}, Status.BAD_ADDRESS),
         ({"tiles": 1, "bias": 8}, {"first": 1}, Status.IDLE),
         ({"tiles": 1, "bias": 8, "start": Start.BIAS}, {}, Status.IDLE),

@@ -71,7 +71,7 @@ def test_each_operation_has_its_operands_and_its_time(names):
                     actual, issued = list(ctx.get(dut.result)), cycle + 1 - latency
                     assert actual == values, f"{name} of cycle {issued}: {actual}, expected {values}"
                     if port == "sum":
-                        assert list(ctx.get(dut.sum)) == values, "the queue does not get what the output MUX does"
+                        assert list(ctx.get(dut.sum)) == values, "the sums do not get what the output MUX does"
                     checked += 1
         assert checked > 180
 

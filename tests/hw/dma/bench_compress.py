@@ -25,7 +25,7 @@ from etalstm_hw.contract import PARAMETERS, Memory, Opcode, Status, encode
 from etalstm_sim.benches.unkindness import pauses
 
 SEED = 21
-SCRATCH, QUEUE = int(Memory.SCRATCH), int(Memory.QUEUE)
+SCRATCH, SUMS = int(Memory.SCRATCH), int(Memory.SUMS)
 VECTORS = 256
 THRESHOLDS = {8: 0.25, 9: 0.0, 10: 1e9}
 LOG = 256  # where the first log begins
@@ -143,13 +143,13 @@ def squares(address):
 
 PROGRAM = [
     store(0, 3, 7, first=1, start=LOG + 3, end=WINDOW_BEATS - 100, inner_stride=3, outer_stride=30, kind=1),
-    store(1, 1, 1, threshold=10, memory=QUEUE, lane_address=20),
+    store(1, 1, 1, threshold=10, memory=SUMS, lane_address=20),
     store(2, 1, 33, bf16=1, threshold=9, lane_address=40, kind=3),
     store(100, 1, 5, compressed=0, kind=0),
     store(3, 2, 16, log=1, first=1, start=WINDOW_BEATS - 100, lane_address=FILLED),
     store(4, 1, 1, log=1, lane_address=7, bf16=1),
     store(5, 1, 40, lane_address=100),
-    store(120, 2, 4, compressed=0, memory=QUEUE, kind=0),
+    store(120, 2, 4, compressed=0, memory=SUMS, kind=0),
     store(6, 1, 3, log=1, lane_address=200),
     store(7, 1, 2, first=1, start=LOG - 40, lane_address=80),
 ]

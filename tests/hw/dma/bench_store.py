@@ -25,7 +25,7 @@ from etalstm_hw.contract import LANE_ADDRESS_BITS, Memory, Opcode, Status, encod
 from etalstm_sim.benches.unkindness import pauses
 
 SEED = 5
-SCRATCH, QUEUE = int(Memory.SCRATCH), int(Memory.QUEUE)
+SCRATCH, SUMS = int(Memory.SCRATCH), int(Memory.SUMS)
 
 
 def word(memory, address, lane):
@@ -141,11 +141,11 @@ PROGRAM = [
     transpose(800, 3, BEAT_WORDS, LANES, kind=2, lane_address=9, outer_stride=20, outer_beats=2 * LANES, lane_beats=2),
     transpose(100, 2, BEAT_WORDS - 1, LANES - 1, target=2, outer_stride=8, outer_beats=LANES, channel_beats=64),
     transpose(0, 2, 1, BEAT_WORDS - 1, target=0, outer_stride=8190, inner_stride=5, outer_beats=1, lane_beats=100),
-    store(3, 1, 1, kind=3, memory=QUEUE, lane_address=8191),
+    store(3, 1, 1, kind=3, memory=SUMS, lane_address=8191),
     transpose(WINDOW_BEATS - 1, 1, 2, 1, target=1),
     transpose(600, 2, LANES, LANES, target=1, outer_stride=32, outer_beats=VECTOR_BEATS, lane_beats=2 * VECTOR_BEATS),
     transpose(700, 1, LANES - 1, 2, target=2, lane_address=5, lane_beats=19, channel_beats=3),
-    store(WINDOW_BEATS - 1 - 4 * VECTOR_BEATS, 4, 1, memory=QUEUE, lane_address=8, outer_stride=2, inner_stride=0),
+    store(WINDOW_BEATS - 1 - 4 * VECTOR_BEATS, 4, 1, memory=SUMS, lane_address=8, outer_stride=2, inner_stride=0),
 ]
 
 

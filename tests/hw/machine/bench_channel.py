@@ -21,7 +21,7 @@ from tests.hw.stimulus import bits, send, words
 LANES, UNITS, ADDRESS_BITS, BEAT_WORDS = (
     int(os.environ[name]) for name in ("LANES", "UNITS", "ADDRESS_BITS", "BEAT_WORDS")
 )
-DEPTHS = {Memory.WEIGHTS: 64, Memory.SCRATCH: 64, Memory.BIAS: 8, Memory.QUEUE: 32}
+DEPTHS = {Memory.WEIGHTS: 64, Memory.SCRATCH: 64, Memory.BIAS: 8, Memory.SUMS: 32}
 BASE, STRIDE, MEMORY_BYTES = 0x4000, 0x4000, 0x10000
 WINDOW = BASE + STRIDE  # channel 1
 VECTORS = 256  # of the window that programs use
@@ -82,7 +82,7 @@ class Program:
 
     def transfer(self, opcode, memory=None, outer=None, inner=None):
         r = self.random
-        choices = {Opcode.LOAD: list(Memory)[:3], Opcode.STORE: [Memory.SCRATCH, Memory.QUEUE]}[opcode]
+        choices = {Opcode.LOAD: list(Memory)[:3], Opcode.STORE: [Memory.SCRATCH, Memory.SUMS]}[opcode]
         memory = r.choice(choices) if memory is None else memory
         whole = outer is not None
         outer, inner = (outer, inner) if whole else (r.randrange(1, 3), r.randrange(1, 4))
@@ -109,7 +109,7 @@ class Program:
     def vector(self):
         r = self.random
         op, b_source = r.choice(list(VectorOp)), r.choice([Source.SCRATCH, Source.SCRATCH, Source.PARAMETER])
-        a_source = r.choice([Source.SCRATCH, Source.QUEUE, Source.SCRATCH, Source.PARAMETER])
+        a_source = r.choice([Source.SCRATCH, Source.SUMS, Source.SCRATCH, Source.PARAMETER])
         fields = {
             "op": op,
             "a_source": a_source,
@@ -119,7 +119,7 @@ class Program:
         }
         sources = {"a": a_source, "b": b_source, "d": Source.SCRATCH}
         for name, source in sources.items():
-            depth = {Source.SCRATCH: 64, Source.QUEUE: 32, Source.PARAMETER: 8}[source]
+            depth = {Source.SCRATCH: 64, Source.SUMS: 32, Source.PARAMETER: 8}[source]
             steps = [0 if source == Source.PARAMETER else r.randrange(4) for _ in range(2)]
             fields |= {f"{name}_outer": steps[0], f"{name}_inner": steps[1]}
             fields[name] = r.randrange(depth - 3 * steps[1] - 2 * steps[0])
@@ -129,7 +129,7 @@ class Program:
             for o in range(fields["outer"]) for i in range(fields["inner"])
         ]  # fmt: skip
         used = "a" if op in (VectorOp.SIGMOID, VectorOp.TANH) else "ab"
-        memory_of = {Source.SCRATCH: Memory.SCRATCH, Source.QUEUE: Memory.QUEUE}
+        memory_of = {Source.SCRATCH: Memory.SCRATCH, Source.SUMS: Memory.SUMS}
         reads = {(memory_of[sources[n]], p[n]) for p in at for n in used if sources[n] in memory_of}
         writes = {(Memory.SCRATCH, p["d"]) for p in at}
         if reads & writes and not fields["serial"]:
@@ -150,7 +150,7 @@ class Program:
     def mac(self):
         r = self.random
         tiles, count = r.randrange(1, 4), r.randrange(1, 12)
-        fields = {"weights": r.randrange(20), "queue": r.randrange(16), "bias": r.randrange(4), "tiles": tiles}
+        fields = {"weights": r.randrange(20), "sums": r.randrange(16), "bias": r.randrange(4), "tiles": tiles}
         fields["start"], fields["backward"] = r.choice(list(Start)), r.randrange(2)
         reads, writes, narrow = set(), set(), r.randrange(2)
         for n in range(count):
@@ -172,7 +172,7 @@ class Program:
             )
             for tile in range(0 if null else tiles):
                 slot, weight, bias = (
-                    fields["queue"] + inner + tile,
+                    fields["sums"] + inner + tile,
                     fields["weights"] + outer + (tile // 2 if narrow else tile),
                     fields["bias"] + tile,
                 )
@@ -181,17 +181,17 @@ class Program:
                     weights = weights & np.uint32(0xFFFF0000) if tile % 2 else weights << np.uint32(16)
                 biased = fields["start"] == Start.BIAS and first
                 reads |= {(Memory.WEIGHTS, weight)} | ({(Memory.BIAS, bias)} if biased else set())
-                writes.add((Memory.QUEUE, slot))
+                writes.add((Memory.SUMS, slot))
                 product = bits(arithmetic.multiply, weights, np.uint32([value]))
-                queue, start = self.memories[Memory.QUEUE], self.memories[Memory.BIAS][bias]
+                sums, start = self.memories[Memory.SUMS], self.memories[Memory.BIAS][bias]
                 if empty and first:
-                    queue[slot] = bits(arithmetic.flush, start) if biased else 0
+                    sums[slot] = bits(arithmetic.flush, start) if biased else 0
                 elif empty:
-                    queue[slot] = bits(arithmetic.flush, queue[slot])
+                    sums[slot] = bits(arithmetic.flush, sums[slot])
                 elif biased or not first:
-                    queue[slot] = bits(arithmetic.add, product, start if biased else queue[slot])
+                    sums[slot] = bits(arithmetic.add, product, start if biased else sums[slot])
                 else:
-                    queue[slot] = product
+                    sums[slot] = product
                 self.expected["macs"] += 1
         self.add(Opcode.MAC, fields, reads, writes)
 
@@ -204,7 +204,7 @@ class Program:
         messages = [message | dict(inner=slot, last=slot == 31) for slot in range(32)]
         self.scalars += messages
         self.expected["macs"] += 32
-        self.add(Opcode.MAC, {"tiles": 1}, set(), {(Memory.QUEUE, slot) for slot in range(32)})
+        self.add(Opcode.MAC, {"tiles": 1}, set(), {(Memory.SUMS, slot) for slot in range(32)})
         for _ in range(length):
             make = self.random.choice(
                 [self.vector, self.vector, self.mac, self.mac, lambda: self.transfer(Opcode.LOAD),
@@ -212,7 +212,7 @@ class Program:
             )  # fmt: skip
             make()
         self.transfer(Opcode.STORE, Memory.SCRATCH, 8, 8)
-        self.transfer(Opcode.STORE, Memory.QUEUE, 4, 8)
+        self.transfer(Opcode.STORE, Memory.SUMS, 4, 8)
         return self
 
 
@@ -321,9 +321,9 @@ async def names_the_engine_that_erred(dut):
     """The status stays until reset."""
     wrong = {
         "vector": encode(Opcode.VECTOR, op=9, outer=1, inner=1),
-        "load": encode(Opcode.LOAD, memory=Memory.QUEUE, outer=1, inner=1),
+        "load": encode(Opcode.LOAD, memory=Memory.SUMS, outer=1, inner=1),
         "store": encode(Opcode.STORE, memory=Memory.SCRATCH, lane_address=64, outer=1, inner=1),
-        "mac": encode(Opcode.MAC, queue=32, tiles=1),
+        "mac": encode(Opcode.MAC, sums=32, tiles=1),
     }
     statuses = {"store": Status.BAD_ADDRESS, "mac": Status.BAD_ADDRESS}
     program = Program(1)

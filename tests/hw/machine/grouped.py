@@ -39,9 +39,9 @@ def products(size):
             Opcode.CAST, kind=Traffic.ACTIVATIONS, address=SCALARS, channel=channel, tile=tile, tiles_per_channel=2,
             blocks=1, gates=1, batch=BATCH, lanes=CONFIG.lanes, last_lanes=3, tiles=TILES, start=1, finish=1,
         )  # fmt: skip
-        yield encode(Opcode.MAC, wait_load=1, queue=number * BATCH * TILES, tiles=TILES, start=Start.BIAS)
+        yield encode(Opcode.MAC, wait_load=1, sums=number * BATCH * TILES, tiles=TILES, start=Start.BIAS)
     yield encode(
-        Opcode.STORE, wait_mac=1, kind=Traffic.DELTAS, address=SUMS, memory=Memory.QUEUE, outer=1,
+        Opcode.STORE, wait_mac=1, kind=Traffic.DELTAS, address=SUMS, memory=Memory.SUMS, outer=1,
         inner=2 * size * BATCH * TILES, inner_stride=1,
     )  # fmt: skip
 

@@ -65,7 +65,7 @@ def random_instruction(generator):
             encode(Opcode.LOAD, **waits, **register, **count, **address, lane_address=generator.randrange(4096)),
             encode(Opcode.STORE, **waits, **register, **count, **address, start=MOST, end=generator.randrange(MOST)),
             encode(Opcode.TRANSPOSE, **waits, **register, **address, outer=1, rows=1, lanes=1),
-            encode(Opcode.MAC, **waits, **register, tiles=3, weights=4095, queue=generator.randrange(4096)),
+            encode(Opcode.MAC, **waits, **register, tiles=3, weights=4095, sums=generator.randrange(4096)),
             encode(Opcode.VECTOR, **waits, **register, **count, a=4095, b=1),
             encode(Opcode.CAST, wait_store=waits["wait_store"], **register, **address, **CAST),
             encode(Opcode.LOAD_ROWS, **waits, **register, **count, **address, map=MOST, **BLOCKS),

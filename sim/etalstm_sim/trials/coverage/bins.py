@@ -49,7 +49,7 @@ def _is(field: str, value: int) -> Condition:
 
 VARIANTS: dict[Opcode, dict[str, Condition]] = {
     Opcode.HALT: {},
-    Opcode.LOAD: _each("memory", Memory, Memory.QUEUE) | _STREAMS | _TRANSFERS,
+    Opcode.LOAD: _each("memory", Memory, Memory.SUMS) | _STREAMS | _TRANSFERS,
     Opcode.MAC: _each("start", Start)
     | {
         "forward": lambda fields: not fields["backward"],

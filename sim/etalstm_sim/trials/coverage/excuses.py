@@ -74,9 +74,9 @@ RULES = (
         "a block of the broadcaster has no more vectors",
     ),
     _rule(
-        r"(?:scalars|o)__payload\.inner|scalar\.inner|next_queue|step\.queue",
+        r"(?:scalars|o)__payload\.inner|scalar\.inner|next_sums|step\.sums",
         lambda config: _bits_of(config.queue_depth - 1),
-        "the queue has no more sums",
+        "there are no more partial sums",
     ),
     _rule(
         r"(?:scalars|o)__payload\.outer|scalar\.outer|block\d?\.outer|step\.weight",

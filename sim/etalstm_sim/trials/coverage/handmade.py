@@ -122,7 +122,7 @@ class Program:
         constant = {"b_source": Source.PARAMETER, "b": PARAMETER_ONE}
         sources: dict[VectorOp, dict[str, int]] = {
             VectorOp.ADD: {"serial": 1, "d_outer": 0},
-            VectorOp.SIGMOID: {"a_source": Source.QUEUE},
+            VectorOp.SIGMOID: {"a_source": Source.SUMS},
             VectorOp.TANH: {"a_source": Source.PARAMETER, "a": PARAMETER_ONE},
             VectorOp.SUBTRACT: constant,
             VectorOp.SELECT: constant,
@@ -144,7 +144,7 @@ class Program:
 
         return {
             "store": self._transfer(Opcode.STORE, STORED, Memory.SCRATCH, 1, 4),
-            "store_sums": self._transfer(Opcode.STORE, STORED, Memory.QUEUE, register=1, everyone=1),
+            "store_sums": self._transfer(Opcode.STORE, STORED, Memory.SUMS, register=1, everyone=1),
             "compress": compress(0, first=1, **limits),
             "compress_bf16": compress(1, bf16=1, **limits),
             "compress_other": compress(2, first=1, log=1, **other),

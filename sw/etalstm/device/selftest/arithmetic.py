@@ -110,10 +110,10 @@ def _sums_in_groups(bench: Bench, count: int) -> list[Finding]:
         for position in range(size):
             cast(program, bench, lanes + 1, channel=position, lanes=lanes, tiles=1)
             program.emit(
-                Opcode.MAC, reads=["weights", "bias"], writes=["sums"], queue=position, tiles=1,
+                Opcode.MAC, reads=["weights", "bias"], writes=["sums"], sums=position, tiles=1,
                 start=Start.NOTHING if position % 2 else Start.BIAS,
             )  # fmt: skip
-        transfer(program, bench, Opcode.STORE, Memory.QUEUE, lanes + 2, size, source=0, reads=["sums"])
+        transfer(program, bench, Opcode.STORE, Memory.SUMS, lanes + 2, size, source=0, reads=["sums"])
 
     bench.run(emit)
     expected = np.empty((channels, size, lanes), np.float32)
@@ -154,17 +154,17 @@ def lane_memories(bench: Bench) -> Outcome:
     def emit(program):
         transfer(program, bench, Opcode.LOAD, Memory.WEIGHTS, 0, depth, writes=["weights"])
         for first in range(0, depth, tiles):
-            queue = first % config.queue_depth
+            sums = first % config.queue_depth
             cast(program, bench, depth, channel=0, lanes=1, tiles=tiles)
             program.emit(
-                Opcode.MAC, reads=["weights"], writes=[queue], weights=first, queue=queue, tiles=tiles,
+                Opcode.MAC, reads=["weights"], writes=[sums], weights=first, sums=sums, tiles=tiles,
                 start=Start.NOTHING,
             )  # fmt: skip
-            transfer(program, bench, Opcode.STORE, Memory.QUEUE, depth + 1 + first, tiles, source=queue, reads=[queue])
+            transfer(program, bench, Opcode.STORE, Memory.SUMS, depth + 1 + first, tiles, source=sums, reads=[sums])
 
     bench.run(emit)
     got = bench.read(depth + 1, depth)
-    outcome.findings += _wrong(bench, "weights", weights.view(np.uint32), got, "weight memory or partial-sum queue")
+    outcome.findings += _wrong(bench, "weights", weights.view(np.uint32), got, "weights or partial sums")
     return outcome
 
 

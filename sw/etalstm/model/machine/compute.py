@@ -12,12 +12,12 @@ from etalstm_hw.contract import SLOTS, Counter, Cycle, Source, VectorOp
 
 _ACTIVATION = int(Counter.ACTIVATION)
 WRITES = 128  # cycles ahead that writes of the scratch memory are known
-SCRATCH, PARAMETER, QUEUE = int(Source.SCRATCH), int(Source.PARAMETER), int(Source.QUEUE)
+SCRATCH, PARAMETER, SUMS = int(Source.SCRATCH), int(Source.PARAMETER), int(Source.SUMS)
 MULTIPLY, SIGMOID, TANH, PACK = (int(getattr(VectorOp, name)) for name in ("MULTIPLY", "SIGMOID", "TANH", "PACK"))
 
 VECTOR_ENGINE = record(
     "valid", "op", "a", "b", "after", "end", "inner", "outer", "has_b", "has_parameter", "last_write", "units_free",
-    "pe_at", "scratch_at", "queue_at", "waiting_at", writes=WRITES,
+    "pe_at", "scratch_at", "sums_at", "waiting_at", writes=WRITES,
 )  # fmt: skip
 """The element at the output, its operands read so far, and until when issued elements keep ports and units busy."""
 
@@ -73,8 +73,8 @@ def _issue(cycle, engine, sizes, done, counted, wakes):
     engine.last_write = last
     if engine.a == SCRATCH:
         engine.scratch_at = cycle
-    elif engine.a == QUEUE:
-        engine.queue_at = cycle
+    elif engine.a == SUMS:
+        engine.sums_at = cycle
     engine.has_b = engine.has_parameter = 0
     if engine.end:
         complete(done, wakes, state.VECTOR, last)
@@ -149,7 +149,7 @@ def _may_use_pes(cycle, engine, vector, sizes):
 def _leave(cycle, engine, vector, store, sums, sizes, done, wakes):
     """Tell whether the step at hand leaves in this cycle, which issues its MAC if it has one."""
     if engine.mac:
-        taken = vector.queue_at == cycle or store.queue_at == cycle
+        taken = vector.sums_at == cycle or store.sums_at == cycle
         if not engine.begins and (taken or cycle - sums[engine.address] <= MAC_SUM):
             return False
         if not _may_use_pes(cycle, engine, vector, sizes):
@@ -171,7 +171,7 @@ def _make_step(cycle, engine, queue, scalars, instruction, wakes):
     engine.mac = not null
     engine.begins = flags & FIRST != 0
     engine.backward = instruction.backward
-    engine.address = instruction.queue + scalars.inner[entry] * instruction.tiles + engine.tile
+    engine.address = instruction.sums + scalars.inner[entry] * instruction.tiles + engine.tile
     engine.end = flags & LAST != 0 and last_tile
     engine.valid, engine.since = 1, cycle + 1
     engine.tile = 0 if last_tile else engine.tile + 1
@@ -224,7 +224,7 @@ def pass_tiles(cycle, tiles, engine, sums):
     engine.tile += tiles
 
 
-_MAC, _ELEMENTWISE, _QUEUE_PORT, _HAZARD, _EMPTY = (int(kind) for kind in list(Cycle)[:5])
+_MAC, _ELEMENTWISE, _SUMS_PORT, _HAZARD, _EMPTY = (int(kind) for kind in list(Cycle)[:5])
 _WAIT_LOAD, _WAIT_VECTOR, _WAIT_STORE, _NO_MAC, _IDLE, _SHARE = (int(kind) for kind in list(Cycle)[5:])
 
 
@@ -246,8 +246,8 @@ def idle_kind(cycle, channel, m, table, sizes):
     if vector.waiting_at == cycle:
         return _SHARE
     if engine.valid and engine.mac and engine.since <= cycle:
-        if not engine.begins and (vector.queue_at == cycle or m.store[channel].queue_at == cycle):
-            return _QUEUE_PORT
+        if not engine.begins and (vector.sums_at == cycle or m.store[channel].sums_at == cycle):
+            return _SUMS_PORT
         if not engine.begins and cycle - m.sums[channel, engine.address] <= MAC_SUM:
             return _HAZARD
         return _SHARE

@@ -127,10 +127,10 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
     machine.store["to_vectors"] = machine.store["to_writer"] = 1
     machine.store["free"] = 16
     machine.fetcher["free"] = 2
-    for name in ("pe_at", "scratch_at", "queue_at", "waiting_at", "last_write"):
+    for name in ("pe_at", "scratch_at", "sums_at", "waiting_at", "last_write"):
         machine.vector[name] = -1
     machine.vector["writes"] = -1
-    machine.store["queue_at"] = machine.mac["issued_at"] = -1
+    machine.store["sums_at"] = machine.mac["issued_at"] = -1
     machine.ports["accepted"], machine.ports["hops"] = -1, (MERGE, 0)
     channels = sizes.managers
     machine.load["stands_for"][0] = sizes.channels

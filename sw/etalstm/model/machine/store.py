@@ -99,7 +99,7 @@ SCRATCH, TRANSPOSE = int(Memory.SCRATCH), int(Opcode.TRANSPOSE)
 
 ENGINE = record(
     "prepared_at", "to_vectors", "to_writer", "reading", "vectors_left", "inner_left", "span", "free", "cut_from",
-    "scatter", "scatter_left", "scatter_from", "queue_at", "beats_head", "beats_tail", "stream_head", "stream_tail",
+    "scatter", "scatter_left", "scatter_from", "sums_at", "beats_head", "beats_tail", "stream_head", "stream_tail",
     items=RING, pushed=RING, lasts=RING, streams=RING,
 )  # fmt: skip
 """Which of reader and writer has still to take the instruction; the vectors being read, in beats that are queued."""
@@ -162,10 +162,10 @@ def _read(cycle, engine, vector, table):
         return
     instruction = table[engine.reading]
     scratch = instruction.opcode == TRANSPOSE or instruction.memory == SCRATCH
-    if (vector.scratch_at if scratch else vector.queue_at) == cycle:
+    if (vector.scratch_at if scratch else vector.sums_at) == cycle:
         return
     if not scratch:
-        engine.queue_at = cycle
+        engine.sums_at = cycle
     engine.vectors_left -= 1
     engine.inner_left -= 1
     ends = engine.inner_left == 0

@@ -15,7 +15,7 @@ from etalstm_hw.contract import ADVANCES, Opcode
 INSTRUCTION = record(
     "opcode", "engine", "wait_load", "wait_mac", "wait_vector", "wait_store", "everyone", "address", "kind", "memory",
     "outer", "inner", "more", "compressed", "bf16", "first", "start", "log", "beats", "elements", "kept",
-    "stream_start", "stream_beats", "queue", "tiles", "backward", "op", "a_source", "b_source", "serial", "rows",
+    "stream_start", "stream_beats", "sums", "tiles", "backward", "op", "a_source", "b_source", "serial", "rows",
     "lanes", "lane", "gates", "batch", "batch_outer", "first_sum", "begins", "finish", "blocks", "first_block",
     "given_block", "last_lanes", "tile", "tiles_per_channel", "single", "row_threshold", "register", "turns", "length",
     "pairs", "text",

@@ -37,7 +37,7 @@ def machine_of_group(config: Config, groups: int) -> Config:
 def share_of_lanes(config: Config, cell: Cell) -> Config:
     """Give the machine with the part of its lane memories that each stage of a cell has to itself.
 
-    The queue is not divided: it holds sums of one stage at a time.
+    The memory of partial sums is not divided: it holds sums of one stage at a time.
     """
     parts = 1 << (len(cell.stages) - 1).bit_length()
     depths = ("scratch_depth", "weight_depth", "bias_depth")

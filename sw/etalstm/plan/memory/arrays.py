@@ -41,7 +41,7 @@ class TokenArrays:
 
 
 def tokens_at_once(config: Config, tiling: LayerTiling) -> int:
-    """Give how many tokens' sums are made together: as many as half of the queue and a block of x hold."""
+    """Give how many tokens' sums are made together: as many as half of the memory of sums and a block of x hold."""
     row_tiles = tiling.gates * max(span.count for span in tiling.unit_spans)
     return min(config.queue_depth // (2 * row_tiles), config.broadcast_words // config.lanes)
 

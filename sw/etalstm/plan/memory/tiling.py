@@ -237,8 +237,8 @@ def stay(config: Config, vectors: int, rows: int) -> bool:
 def gradient_arrays(slices: int) -> int:
     """Give how many totals of slices the scratch memory holds for a range of rows of dW.
 
-    The youngest of :func:`etalstm.network.slices.most_totals` is added as it leaves the queue, unless it is the only
-    one.
+    The youngest of :func:`etalstm.network.slices.most_totals` is added as it leaves the partial sums, unless it is the
+    only one.
     """
     return max(1, most_totals(slices) - 1)
 
@@ -246,9 +246,9 @@ def gradient_arrays(slices: int) -> int:
 def _row_lanes(config: Config, units: Partition, gates: int, widest: int, slices: int) -> int:
     """Choose how many lanes' rows of a δ block are summed together in dW.
 
-    The xh of all steps is loaded once for each such range of rows. So they are as many as half of the queue and the
-    scratch memory hold, and all ranges of a block are of about one length. A single total leaves half as much room for
-    its squares.
+    The xh of all steps is loaded once for each such range of rows. So they are as many as half of the partial sums and
+    the scratch memory hold, and all ranges of a block are of about one length. A single total leaves half as much room
+    for its squares.
     """
     totals, free = gradient_arrays(slices), config.scratch_depth - widest
     results = min(config.queue_depth // 2, free // totals if totals > 1 else 2 * free // 3)
@@ -261,7 +261,7 @@ def tile_layer(
     config: Config, gates: int, stage_gates: int, vectors: int, batch: BatchTiles, input_size: int, hidden_size: int,
     narrow: bool = False,
 ) -> LayerTiling:  # fmt: skip
-    """Divide a product of a layer: the largest spans of tiles that queue, scratch, bias and weight memories hold.
+    """Divide a product of a layer: the largest spans of tiles that the four lane memories hold.
 
     A unit has `gates` rows in the matrix, `stage_gates` in those of all products of the stage, and needs so many
     scratch `vectors` for each sequence. With `narrow` a vector of weights holds two tiles.

@@ -36,7 +36,7 @@ class Job(Sums):
         for product in self.stage.products:
             gates = len(product.gates)
             sums = Sums(
-                number=self.number, span=self.span, size=self.size, gates=gates, queue=self.queue.at(first),
+                number=self.number, span=self.span, size=self.size, gates=gates, operand=self.operand.at(first),
                 in_second_half=self.in_second_half,
             )  # fmt: skip
             yield sums
@@ -193,9 +193,9 @@ class ForwardStage:
         The results are stored if the next step goes on from them.
         """
         gates, rows, size = job.gates, job.row_tiles, job.size
-        sums = job.queue.at(0, outer=1, inner=rows)
+        sums = job.operand.at(0, outer=1, inner=rows)
         operands = [
-            product.queue.at(gate, outer=product.gates, inner=product.row_tiles)
+            product.operand.at(gate, outer=product.gates, inner=product.row_tiles)
             for product in job.of_products()
             for gate in range(product.gates)
         ]
@@ -316,7 +316,7 @@ class ForwardLayer:
         self._emitter.loop(len(steps), step)
 
     def _jobs(self, step: int) -> list[Job]:
-        """Give the jobs of a step. They alternate the halves of the queue, across steps too."""
+        """Give the jobs of a step. They alternate the halves of the memory of sums, across steps too."""
         cells = [
             (tile, stage, number, span)
             for tile, stage in itertools.product(range(self._batch.count), self._stages)
@@ -325,12 +325,12 @@ class ForwardLayer:
         jobs = []
         for position, (tile, stage, number, span) in enumerate(cells):
             half = (step * len(cells) + position) % 2
-            queue = Operand(Memory.QUEUE, self._half * half)
+            operand = Operand(Memory.SUMS, self._half * half)
             size = self._batch.size_of(tile)
             jobs.append(
                 Job(
                     stage=stage, step=step, batch_tile=tile, number=number, span=span, size=size,
-                    gates=stage.gates, queue=queue, in_second_half=half == 1,
+                    gates=stage.gates, operand=operand, in_second_half=half == 1,
                 )
             )  # fmt: skip
         return jobs

@@ -26,9 +26,9 @@ class GradientLayer:
     """Emits one layer's dW, after its δ of all steps are in memory.
 
     A span of columns at a time: each lane holds its columns' xh of two batch tiles of a step in the weight memory, δ
-    is broadcast. A range of rows at a time, all steps and sequences of it, so that the sums stay in the queue; sums
-    alternate its halves, so that one is stored while the next is summed. If there are few steps, and the weight memory
-    has room for the xh of all of them, they are brought once for all rows.
+    is broadcast. A range of rows at a time, all steps and sequences of it, so that the sums stay in the lanes; they
+    alternate the halves of their memory, so that one is stored while the next is summed. If there are few steps, and
+    the weight memory has room for the xh of all of them, they are brought once for all rows.
 
     Several slices are summed one after the other for each range of rows. Their totals are added in the scratch memory,
     so only dW of the whole batch ever goes to the memory; or of a group's part of it, and then no norms yet.
@@ -131,14 +131,14 @@ class GradientLayer:
                 yield term
 
         def add(left: Operand, right: Operand) -> Operand:
-            self._emitter.vector(VectorOp.ADD, left, right, left, inner=vectors)  # only operand a can be of the queue
+            self._emitter.vector(VectorOp.ADD, left, right, left, inner=vectors)  # only operand a can be a partial sum
             return left
 
         tree_total(terms(), batch.slices, add)
 
     def _sum(self, tiles: range, span: Span, block: int, rows: range, brought: dict[Pair, Operand] | None) -> Operand:
         kept = self._kept
-        queue = Operand(Memory.QUEUE, self._half * (self._turn % 2))
+        sums = Operand(Memory.SUMS, self._half * (self._turn % 2))
         self._turn += 1
         first, last = (kept[0], tiles[0]), (kept[-1], tiles[-1])
 
@@ -149,17 +149,17 @@ class GradientLayer:
             for tile in tiles:
                 pair = step, tile
                 weights = self._bring(span, pair) if brought is None else brought[pair]
-                self._add(pair, weights, span, block, rows, queue, start=pair == first, finish=pair == last)
+                self._add(pair, weights, span, block, rows, sums, start=pair == first, finish=pair == last)
 
         if brought is None:
             for run in self._runs:
                 self._emitter.loop(len(run), partial(of_turn, run))
         for step in kept[-1:] if brought is None else kept:
             of_step(step)
-        return queue
+        return sums
 
     def _add(
-        self, pair: Pair, weights: Operand, span: Span, block: int, rows: range, queue: Operand, *, start: bool,
+        self, pair: Pair, weights: Operand, span: Span, block: int, rows: range, sums: Operand, *, start: bool,
         finish: bool,
     ) -> None:  # fmt: skip
         layer, size = self._layer, self._network.batch.size_of(pair[1])
@@ -168,8 +168,8 @@ class GradientLayer:
             first_block=block, blocks=1, gates=self._gates, batch=size, tiles=span.count, rows=rows, start=start,
             finish=finish,
         )  # fmt: skip
-        sums = self._gates * len(rows) * span.count
-        self._emitter.mac(weights, size * span.count, queue, sums, span.count, backward=True)
+        vectors = self._gates * len(rows) * span.count
+        self._emitter.mac(weights, size * span.count, sums, vectors, span.count, backward=True)
 
     def _keep(self, span: Span, rows: int, location: Location) -> None:
         """Store the gradients of some rows and add their squares to the norms of their columns."""

@@ -44,8 +44,8 @@ class Masking:
     merged : Operand            a tile of dh
     passed : tuple of Operand
         Tiles of dh as they reached the step, loaded before their sums are there. There are several, so that such a load
-        waits for no other tile's sums; it would hold up the weights behind it in the load queue. δ has no use for these
-        vectors until all of dh is there.
+        waits for no other tile's sums; it would hold up the weights behind it in the LOADs' queue. δ has no use for
+        these vectors until all of dh is there.
     """
 
     masks: Sequence
@@ -84,7 +84,7 @@ class Propagation:
 
     No later step waits for the sums of the inputs. So they run while the next δ is computed. Weights that do not stay
     in the lanes are loaded for several batch tiles at once, and those of the inputs for several steps. These are as few
-    as let the products of a vector of weights take as long as its load. The queue must hold all their sums.
+    as let the products of a vector of weights take as long as its load. The lanes must hold all their sums.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Propagation:
 
     @property
     def _most_sequences(self) -> int:
-        """Sequences whose sums the queue, and the broadcaster, have room for, in the widest column span."""
+        """Sequences for whose sums the lanes, and the broadcaster, have room, in the widest column span."""
         lanes, widest = self._layer.lanes, max(span.count for span in self._layer.tiling.column_spans)
         return min(lanes.queue_depth // widest, cast_sums(lanes.lanes, lanes.broadcast_words))
 
@@ -184,7 +184,7 @@ class Propagation:
     def _pieces(self, pairs: list[Pair], pieces: range) -> tuple[list[Emit], list[Emit]]:
         """Give the products and the last stores of the inputs' column spans that belong to some pieces.
 
-        A span's sums are stored when the queue has no room for those of another span.
+        A span's sums are stored when the lanes have no room for those of another span.
         """
         spans = self._layer.tiling.input_spans
         first, end = (piece * len(spans) // self.steps for piece in (pieces.start, pieces.stop))
@@ -217,7 +217,7 @@ class Propagation:
         firsts = [sum(sizes[:n]) for n in range(len(sizes))]
         sums, tiling = span.count * sum(sizes), self._layer.tiling
         room = 2 if sums <= self._half else 1
-        queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if room == 2 else 0)
+        operand = Operand(Memory.SUMS, self._half * (self._turn % 2) if room == 2 else 0)
         self._turn += 1
         runs = self._weights.runs(self._columns, tiling.units, tiling.gates, number)
 
@@ -229,11 +229,11 @@ class Propagation:
                     beats = whole_beats if run is runs[0] else 0
                     weights = self._weights.bring(self._columns, number, run, needed=row_map, whole_beats=beats)
                 vectors = run.rows * self._columns.widths[number]
-                self._emitter.mac(weights, vectors, queue, sums, span.count, backward=True)
+                self._emitter.mac(weights, vectors, operand, sums, span.count, backward=True)
 
         def store(pairs: list[Pair]) -> None:
             for number, ((step, tile), size, first) in enumerate(zip(pairs, sizes, firsts, strict=True)):
-                self._keep_sums(number, step, tile, span, queue.at(first * span.count), size)
+                self._keep_sums(number, step, tile, span, operand.at(first * span.count), size)
 
         return [partial(products, run) for run in runs], store, room
 
@@ -245,11 +245,11 @@ class Propagation:
             first_sum=first_sum, narrow=layer.tiling.narrow, start=start, finish=finish,
         )  # fmt: skip
 
-    def _keep_sums(self, number: int, step: int, batch_tile: int, span: Span, queue: Operand, size: int) -> None:
+    def _keep_sums(self, number: int, step: int, batch_tile: int, span: Span, sums: Operand, size: int) -> None:
         """Store the sums of a column span's pair `number` as the gradients of x and of the other operand."""
         layer, inputs = self._layer, self._layer.tiling.inputs.tiles
         dx_count = max(0, min(span.count, inputs - span.first))
-        sums = queue.at(0, outer=1, inner=span.count)
+        sums = sums.at(0, outer=1, inner=span.count)
         if dx_count and layer.dx:
             self._keep_dx(layer.dx, step, batch_tile, Span(span.first, dx_count), sums, size)
         if dx_count == span.count:

@@ -38,14 +38,14 @@ class Sums:
     number : int       of the span
     size : int         sequences
     gates : int        rows of each unit
-    queue : Operand    where the sums start in the queue: they alternate its halves
+    operand : Operand  where the first sum lies: sums alternate the halves of their memory
     """
 
     number: int
     span: Span
     size: int
     gates: int
-    queue: Operand
+    operand: Operand
     in_second_half: bool
 
     @property
@@ -55,7 +55,7 @@ class Sums:
 
     @property
     def vectors(self) -> int:
-        """Vectors of the queue that the sums take."""
+        """Vectors that the sums take."""
         return self.row_tiles * self.size
 
 
@@ -97,7 +97,7 @@ def add_terms(emitter: Emitter, weights: WeightStore, sums: Sums, terms: Terms, 
             start=terms.start and run is runs[0], finish=terms.finish and run is runs[-1], narrow=terms.narrow,
         )  # fmt: skip
         vectors = run.rows * terms.matrix.widths[sums.number]
-        emitter.mac(brought or bring(), vectors, sums.queue, sums.vectors, sums.row_tiles, bias=bias)
+        emitter.mac(brought or bring(), vectors, sums.operand, sums.vectors, sums.row_tiles, bias=bias)
 
 
 class TokenSums:
@@ -133,15 +133,17 @@ class TokenSums:
         tokens, tiling, spans = self._tokens, self._tiling, self._tiling.unit_spans
         for number, span in enumerate(spans):
             half = (tile * len(spans) + number) % 2
-            size, queue = tokens.x.batch.size_of(tile), Operand(Memory.QUEUE, self._config.queue_depth // 2 * half)
-            sums = Sums(number=number, span=span, size=size, gates=tiling.gates, queue=queue, in_second_half=half == 1)
+            size, operand = tokens.x.batch.size_of(tile), Operand(Memory.SUMS, self._config.queue_depth // 2 * half)
+            sums = Sums(
+                number=number, span=span, size=size, gates=tiling.gates, operand=operand, in_second_half=half == 1
+            )
             terms = Terms(
                 source=tokens.x.at(0, tile), partition=tiling.inputs, matrix=self._rows, row=0, narrow=tiling.narrow,
                 start=True, finish=True,
             )  # fmt: skip
             add_terms(self._emitter, weights, sums, terms, self._bias(sums))
             location = self.matrix.location(number, tokens.x.batch.ranges[tile].start)
-            self._emitter.store(queue, location, Traffic.ACTIVATIONS, 1, sums.vectors)
+            self._emitter.store(operand, location, Traffic.ACTIVATIONS, 1, sums.vectors)
 
     def terms(self, step: int, batch_tile: int) -> Terms:
         """Give what the tokens of a step add to the gates' sums, which they begin."""
@@ -245,7 +247,7 @@ class ProductSums:
         return Operand(Memory.BIAS, first)
 
     def _bias_half(self, sums: Sums) -> int:
-        """Choose where sums' own biases go: they alternate halves, as those of the queue, if they fit a half.
+        """Choose where sums' own biases go: they alternate halves, as the sums do, if they fit a half.
 
         So the next sums' biases come while these are still finished with their own.
         """

@@ -51,7 +51,7 @@ class Vectors:
         return base.at(number * size, outer=len(array) * size)
 
     def run(self, operations: tuple[Operation, ...], tiles: int, size: int, elsewhere: Elsewhere) -> None:
-        """Emit operations; names of `elsewhere` are operands that lie in the queue or are parameters.
+        """Emit operations; names of `elsewhere` are operands that are partial sums or parameters.
 
         An operation that writes only some elements keeps the others. So they are set to +0 first.
         """

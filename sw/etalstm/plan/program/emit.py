@@ -29,7 +29,7 @@ class Emitter:
             Memory.WEIGHTS: config.weight_depth,
             Memory.SCRATCH: config.scratch_depth,
             Memory.BIAS: config.bias_depth,
-            Memory.QUEUE: config.queue_depth,
+            Memory.SUMS: config.queue_depth,
         }
         self._known: dict[tuple, VectorSet] = {}
 
@@ -70,7 +70,7 @@ class Emitter:
     def store(
         self, source: Operand, to: Location, kind: Traffic, outer: int, inner: int, *, made_of: Array | None = None
     ) -> None:
-        """Copy vectors of the scratch memory or the queue to outer·inner contiguous vectors of an array.
+        """Copy vectors of the scratch memory or the partial sums to outer·inner contiguous vectors of an array.
 
         An array that groups exchange is overwritten only after every channel has stored the values computed from the
         old content. `made_of` is the array that the stored values were computed from.
@@ -118,7 +118,7 @@ class Emitter:
                 case Parameter(number):
                     fields.update({f"{name}_source": Source.PARAMETER, name: number})
                 case Operand():
-                    source = Source.QUEUE if operand.memory == Memory.QUEUE else Source.SCRATCH
+                    source = Source.SUMS if operand.memory == Memory.SUMS else Source.SCRATCH
                     strides = {f"{name}_outer": operand.outer, f"{name}_inner": operand.inner}
                     fields.update({f"{name}_source": source, name: operand.address}, **strides)
                     reads.append(self._touched(operand, outer, inner))
@@ -149,10 +149,10 @@ class Emitter:
         )  # fmt: skip
 
     def mac(
-        self, weights: Operand, weight_vectors: int, queue: Operand, sums: int, tiles: int, *,
+        self, weights: Operand, weight_vectors: int, sums: Operand, sum_vectors: int, tiles: int, *,
         bias: Operand | None = None, backward: bool = False,
     ) -> None:  # fmt: skip
-        """Accumulate the scalars of the CAST before: `sums` partial sums, from `weight_vectors` weights.
+        """Accumulate the scalars of the CAST before: `sum_vectors` partial sums, from `weight_vectors` weights.
 
         `backward` tells the products of the backward pass, Wᵀδ and dW, from those of the forward pass.
         """
@@ -160,8 +160,8 @@ class Emitter:
         if bias is not None:
             reads.append(self._touched(bias, 1, tiles))
         self._program.emit(
-            Opcode.MAC, reads=reads, writes=[self._touched(queue, 1, sums)], weights=weights.address,
-            queue=queue.address, bias=bias.address if bias else 0, tiles=tiles,
+            Opcode.MAC, reads=reads, writes=[self._touched(sums, 1, sum_vectors)], weights=weights.address,
+            sums=sums.address, bias=bias.address if bias else 0, tiles=tiles,
             start=Start.BIAS if bias else Start.NOTHING, backward=backward,
         )  # fmt: skip
 

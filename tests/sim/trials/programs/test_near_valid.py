@@ -47,11 +47,11 @@ def said(number, field, value, addresses=(10,)):
     [
         (0, "opcode", 15, Status.BAD_OPCODE),
         (0, "outer", 0, Status.BAD_FIELD),
-        (0, "memory", Memory.QUEUE, Status.BAD_FIELD),
+        (0, "memory", Memory.SUMS, Status.BAD_FIELD),
         (0, "group", 2, Status.BAD_FIELD),
         (1, "op", max(VectorOp) + 1, Status.BAD_FIELD),
         (1, "a_source", 3, Status.BAD_FIELD),
-        (1, "b_source", Source.QUEUE, Status.BAD_FIELD),
+        (1, "b_source", Source.SUMS, Status.BAD_FIELD),
         (2, "tiles", 2, Status.BAD_FIELD),
         (3, "gates", 5, Status.BAD_FIELD),
         (3, "batch", 100, Status.BAD_FIELD),
