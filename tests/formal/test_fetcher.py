@@ -33,7 +33,7 @@ def fetcher(load):
     line, bank, sending, whole = Signal(range(_LINES)), Signal(), Signal(range(4)), Signal()
     writes, failed = unit.write_enable, before(m, unit.status != status.IDLE, name="stopped")
     m.d.comb += [
-        Assume(~unit.stop),
+        Assume(~unit.drain),
         Assume(~unit.release | (sending != 0)),
         Assert(sending <= 2),
         Assert(~writes | (sending < 2)),  # nothing is written into a buffer that is being sent

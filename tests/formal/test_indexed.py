@@ -29,7 +29,7 @@ def indexed_reads(load):
     i, index, plans, transfers, request = unit.i, unit.index, unit.plans, unit.transfers, unit.i.p
     taken, stopped = stream_in(m, i, name="i"), Signal()
     constant(m, unit.size)
-    with m.If(unit.stop):
+    with m.If(unit.drain):
         m.d.sync += stopped.eq(1)
 
     planned, moved = plans.valid & plans.ready, transfers.valid & transfers.ready
@@ -76,22 +76,22 @@ def indexed_reads(load):
     m.d.comb += [
         Assume(~i.valid | (request.plan.beat_kind != beat_kind.STREAM)),
         Assume(~i.valid | (request.plan.beat_kind.as_value() != 3)),
-        Assume(~stopped | unit.stop),
+        Assume(~stopped | unit.drain),
         Assume(~index.valid | ((coming != 0) & ~stopped)),
         Assert(index.ready),
-        Assert(~(unit.stop & (plans.valid | transfers.valid | i.ready))),
+        Assert(~(unit.drain & (plans.valid | transfers.valid | i.ready))),
         Assert(~taken | planned),
         Assert(moved == (planned & idle)),
         Assert(~transfers.valid | plans.ready),
         Assert(~taken | ((plans.p == request.plan) & (transfers.p.as_value() == request.transfer.as_value()))),
         Assert(~taken | wants_index | (asked.count == 0)),
-        Assert(unit.stop | ~i.valid | (request.plan.verdict == status.IDLE) | (asked.count != 0) | plans.valid),
+        Assert(unit.drain | ~i.valid | (request.plan.verdict == status.IDLE) | (asked.count != 0) | plans.valid),
         Assert(~streamed | ((came.count != 0) & (plans.p == expected))),
         Assert(~(streamed & idle) | (transfers.p.address == (window + (here.start << 1))[:_ADDRESS])),
         Assert(~(streamed & idle) | (transfers.p.beats == here.beats)),
         Assert(stopped | (unit.busy == (asked.count != 0))),
-        Assert(stopped | unit.stop | (slow <= _SLOW)),
-        Assert(~(i.valid & plans.ready & transfers.ready & ~unit.stop & (asked.count == 0)) | taken),
+        Assert(stopped | unit.drain | (slow <= _SLOW)),
+        Assert(~(i.valid & plans.ready & transfers.ready & ~unit.drain & (asked.count == 0)) | taken),
         Cover(streamed & idle & (asked.count == 2) & (here.start == 3)),
         Cover(streamed & (plans.p.verdict == status.BAD_STREAM)),
         Cover(taken & ~wants_index & idle),
@@ -123,8 +123,8 @@ PROOFS = [
             _mutant("offers & readable & plans.ready", "offers & readable"),
             _mutant("offers & (transfers.ready | ~readable)", "offers & transfers.ready"),
             _mutant("offers & (transfers.ready | ~readable)", "offers"),
-            _mutant("(own_offers | stream_offers) & ~self.stop", "own_offers | stream_offers"),
-            _mutant("(taken & ~own_offers) | self.stop", "taken | self.stop"),
+            _mutant("(own_offers | stream_offers) & ~self.drain", "own_offers | stream_offers"),
+            _mutant("(taken & ~own_offers) | self.drain", "taken | self.drain"),
             _mutant("(index.beats == 0)\n            | ", ""),
             _mutant("            | index.beats[self._beats_bits :].any()\n", ""),
             _mutant("index.start + index.beats > self.size", "index.start + index.beats >= self.size"),

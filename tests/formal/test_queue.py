@@ -47,15 +47,15 @@ def instruction_queue(load):
     since = Signal(range(_RELEASE_CYCLES + 2))
     m.d.comb += met.eq(~Cat(unmet).any())
     m.d.sync += [was_met.eq(board.chosen & ~(leaves & first) & (was_met | met)), since.eq(0)]
-    with m.If(first & met & ~unit.hold & ~o.valid):
+    with m.If(first & met & ~unit.drain & ~o.valid):
         m.d.sync += since.eq(since + 1)
     waited = Signal()
-    m.d.sync += waited.eq(o.valid & ~o.ready & ~unit.hold)
+    m.d.sync += waited.eq(o.valid & ~o.ready & ~unit.drain)
     m.d.comb += [
         Assert(~(o.valid & first) | was_met),
         Assert(since <= _RELEASE_CYCLES - 1),
-        Assert(~waited | o.valid | unit.hold),
-        Assert(~(o.valid & unit.hold)),
+        Assert(~waited | o.valid | unit.drain),
+        Assert(~(o.valid & unit.drain)),
         Assert(unit.busy == (board.inside != 0)),
         Assert(~unit.room | i.ready),
         Assert(unit.room | (board.inside >= _DEPTH)),
@@ -83,9 +83,9 @@ PROOFS = [
         small=(Change("etalstm_hw.contract.fields", "TARGET_BITS = 20", "TARGET_BITS = 3"),),
         mutants=(
             _mutant("leaves = fifo.r_rdy & ~blocked.any()", "leaves = fifo.r_rdy"),
-            _mutant("fifo.r_en.eq(leaves & ~self.hold)", "fifo.r_en.eq(leaves)"),
-            _mutant("valid.eq(leaves & ~self.hold)", "valid.eq(leaves)"),
-            _mutant("self.o.valid.eq(valid & ~self.hold)", "self.o.valid.eq(valid)"),
+            _mutant("fifo.r_en.eq(leaves & ~self.drain)", "fifo.r_en.eq(leaves)"),
+            _mutant("valid.eq(leaves & ~self.drain)", "valid.eq(leaves)"),
+            _mutant("self.o.valid.eq(valid & ~self.drain)", "self.o.valid.eq(valid)"),
             _mutant("fifo.level < self.depth", "fifo.level <= self.depth"),
             _mutant("depth=self.depth + self.reserve", "depth=self.depth"),
             _mutant("Mux(head.waits.everyone, self.stored_by_all", "Mux(0, self.stored_by_all"),

@@ -26,49 +26,49 @@ def reader(load):
     """
     unit = load("etalstm_hw.axi.reader").Reader(_ADDRESS_BITS, 8, _BEATS_BITS, depth=_DEPTH, outstanding=_OUTSTANDING)
     m = bench(unit)
-    i, o, axi, abort = unit.i, unit.o, unit.axi, unit.abort
+    i, o, axi, drain = unit.i, unit.o, unit.axi, unit.drain
     taken, given = stream_in(m, i, name="i"), o.valid & o.ready
     patient(m, axi.arvalid, axi.arready, payload(axi.araddr, axi.arlen), name="ar")
     asked = answers_reads(m, axi, _OUTSTANDING)
-    arrives, error, aborted = axi.rvalid & axi.rready, Signal(), Signal()
-    m.d.sync += aborted.eq(aborted | (abort & unit.busy))
+    arrives, error, drained = axi.rvalid & axi.rready, Signal(), Signal()
+    m.d.sync += drained.eq(drained | (drain & unit.busy))
     m.d.comb += Assume(~i.valid | (i.p.beats != 0))
-    m.d.comb += Assume(~before(m, abort & unit.busy, name="aborting") | abort)  # until what is in flight has come
+    m.d.comb += Assume(~before(m, drain & unit.busy, name="draining") | drain)  # until what is in flight has come
     m.d.sync += error.eq(error | (arrives & axi.rresp[1]))
 
     new, idle = offered(m, axi.arvalid, axi.arready, name="ar_new"), (asked.count == 0) & ~axi.arvalid
     emptying = Signal(range(_DEPTH + 4))  # cycles since nothing was to come any more
-    m.d.sync += emptying.eq(Mux(abort & idle & unit.busy, emptying + 1, 0))
-    beats, goes = axi.arlen + 1, axi.arvalid & axi.arready & ~abort
-    of = {"push": taken, "beats": i.p.beats, "rest": i.p.address, "clear": abort}
+    m.d.sync += emptying.eq(Mux(drain & idle & unit.busy, emptying + 1, 0))
+    beats, goes = axi.arlen + 1, axi.arvalid & axi.arready & ~drain
+    of = {"push": taken, "beats": i.p.beats, "rest": i.p.address, "clear": drain}
     at, wanted, address, _ = walk(m, 3, step=goes, count=beats, name="ar", **of)
     done, length, _, inside = walk(m, _DEPTH + 2, step=given, count=1, name="o", **of)
     Scoreboard(
         m,
-        enters=arrives & ~abort,
+        enters=arrives & ~drain,
         expected=payload(axi.rdata, axi.rresp[1]),
         leaves=given,
         actual=payload(o.p.data, o.p.error),
         capacity=_DEPTH,
-        clear=abort,
+        clear=drain,
     )
     m.d.comb += [
-        Assert(~axi.arvalid | abort | (axi.araddr == (address + at)[:_ADDRESS_BITS])),
-        Assert(~axi.arvalid | abort | (at + beats <= wanted)),
+        Assert(~axi.arvalid | drain | (axi.araddr == (address + at)[:_ADDRESS_BITS])),
+        Assert(~axi.arvalid | drain | (at + beats <= wanted)),
         Assert(~axi.arvalid | (axi.araddr[:1] + beats <= _BEATS)),
         Assert((axi.arburst == 1) & (axi.arsize == 0)),
         Assert((asked.count == 0) | axi.rready),
         Assert(~given | (o.p.last == (done + 1 == length))),
-        Assert(~(o.valid & abort)),
-        Assert(~(new & before(m, abort, name="before_abort"))),
+        Assert(~(o.valid & drain)),
+        Assert(~(new & before(m, drain, name="before_drain"))),
         Assert(emptying <= _DEPTH + 2),
         Assert(unit.busy | ((asked.count == 0) & ~axi.arvalid)),
-        Assert(abort | (unit.busy == (inside.count != 0))),
+        Assert(drain | (unit.busy == (inside.count != 0))),
         Assert(unit.error == error),
         Cover(given & o.p.last & (length == 3) & (asked.count == 1)),
         Cover((asked.count == 1) & axi.arvalid & (axi.arlen == 0)),
-        Cover(aborted & ~abort & given),
-        Cover(abort & (asked.count == 1) & arrives),
+        Cover(drained & ~drain & given),
+        Cover(drain & (asked.count == 1) & arrives),
     ]
     return m
 
@@ -90,8 +90,8 @@ PROOFS = [
         ),
         mutants=(
             _mutant("(free > burst.length)", "(free != 0)"),
-            _mutant("(~axi.arvalid | axi.arready) & ~self.abort", "~self.abort"),
-            _mutant("(~axi.arvalid | axi.arready) & ~self.abort", "(~axi.arvalid | axi.arready)"),
+            _mutant("(~axi.arvalid | axi.arready) & ~self.drain", "~self.drain"),
+            _mutant("(~axi.arvalid | axi.arready) & ~self.drain", "(~axi.arvalid | axi.arready)"),
             _mutant("ends.w_rdy & (free", "(free"),
             _mutant("ends.w_data.eq(burst.last)", "ends.w_data.eq(1)"),
             _mutant("burst.length + 1, 0) + popped", "burst.length + 1, 0) + self.o.ready"),
@@ -99,8 +99,8 @@ PROOFS = [
             _mutant("arrived.error.eq(axi.rresp[1])", "arrived.error.eq(axi.rresp[0])"),
             _mutant("arrived.last.eq(axi.rlast & ends.r_data)", "arrived.last.eq(ends.r_data)"),
             _mutant("axi.rready & axi.rlast),", "axi.rready),"),
-            _mutant("fifo.r_rdy & ~self.abort", "fifo.r_rdy"),
-            _mutant("self.o.ready | self.abort", "self.o.ready"),
+            _mutant("fifo.r_rdy & ~self.drain", "fifo.r_rdy"),
+            _mutant("self.o.ready | self.drain", "self.o.ready"),
             _mutant("bursts.o.valid | (free != self._depth)", "free != self._depth"),
             _mutant("bursts.o.valid | (free != self._depth)", "bursts.o.valid | fifo.r_rdy"),
             _mutant("with m.Elif(axi.arready):", "with m.Else():"),

@@ -62,7 +62,7 @@ def sequencer(load):
     )
     m.d.comb += Assert(~told | (drains & (outcome == told_why)))
     any_reason = told | before(m, works & (refusal != status.IDLE), name="refused")
-    dry, waited = before(m, ~unit.draining, name="dry"), before(m, stuck, name="waited")
+    dry, waited = before(m, ~unit.dma_busy, name="dry"), before(m, stuck, name="waited")
     timed_out = (unit.status == status.STUCK) & ~any_reason
     m.d.comb += [
         Assert(~(worked & drains & timed_out) | ((unit.watchdog != 0) & (waited >= unit.watchdog))),
@@ -124,7 +124,7 @@ PROOFS = [
             _mutant('m.next = "DRAIN"', 'm.next = "IDLE"'),
             _mutant("Mux(self.busy, 0, quiet + 1)", "quiet + 1"),
             _mutant("with m.If(quiet == _QUIET_CYCLES):", "with m.If(quiet == _QUIET_CYCLES - 1):"),
-            _mutant("with m.If(~self.draining):", "with m.If(self.draining):"),
+            _mutant("with m.If(~self.dma_busy):", "with m.If(self.dma_busy):"),
             _mutant("with m.Elif(stuck):", "with m.Elif(0):"),
             _mutant("m.d.sync += self.status.eq(Status.STUCK)", "pass"),
             _mutant("stop(self.fault, self.fault_engine, self.fault_instruction)", "stop(self.fault)"),

@@ -30,7 +30,7 @@ class Reader(wiring.Component):
     arrive; data come out 2 cycles after they arrived, one beat a cycle. A burst is requested only when the FIFO has
     room for all of it, so a stalled output stops requests, never ``rready``. One ID: data arrive in order.
 
-    Abort: while ``abort`` is set nothing new is requested and what arrives is dropped, ``o.valid`` falling at once. It
+    While ``drain`` is set nothing new is requested and what arrives is dropped, ``o.valid`` falling at once. It
     may be released, or the reader be reset, when ``busy`` has gone: data of a request made before a reset would be
     taken for those of one made after it.
 
@@ -52,7 +52,7 @@ class Reader(wiring.Component):
     o : :py:`Out(stream.Signature(ReadBeat(data_bits)))`
         The beats, ``last`` with each transfer's last.
     axi : :py:`Out(AXI4Read(address_bits, data_bits))`
-    abort : :py:`In(1)`
+    drain : :py:`In(1)`
     busy : :py:`Out(1)`
         A transfer was taken and not all of its beats have been handed out or dropped.
     error : :py:`Out(1)`
@@ -69,7 +69,7 @@ class Reader(wiring.Component):
                 "i": In(stream.Signature(Transfer(address_bits, beats_bits))),
                 "o": Out(stream.Signature(ReadBeat(data_bits))),
                 "axi": Out(AXI4Read(address_bits, data_bits)),
-                "abort": In(1),
+                "drain": In(1),
                 "busy": Out(1),
                 "error": Out(1),
             }
@@ -89,9 +89,9 @@ class Reader(wiring.Component):
         request, popped = Signal(), Signal()
         wiring.connect(m, wiring.flipped(self.i), bursts.i)
         m.d.comb += [
-            bursts.clear.eq(self.abort),
+            bursts.clear.eq(self.drain),
             request.eq(
-                bursts.o.valid & ends.w_rdy & (free > burst.length) & (~axi.arvalid | axi.arready) & ~self.abort
+                bursts.o.valid & ends.w_rdy & (free > burst.length) & (~axi.arvalid | axi.arready) & ~self.drain
             ),
             bursts.o.ready.eq(request),
             ends.w_en.eq(request),
@@ -115,8 +115,8 @@ class Reader(wiring.Component):
             arrived.last.eq(axi.rlast & ends.r_data),
             ends.r_en.eq(axi.rvalid & axi.rready & axi.rlast),
             Cat(self.o.p).eq(fifo.r_data),
-            self.o.valid.eq(fifo.r_rdy & ~self.abort),
-            fifo.r_en.eq(self.o.ready | self.abort),
+            self.o.valid.eq(fifo.r_rdy & ~self.drain),
+            fifo.r_en.eq(self.o.ready | self.drain),
             self.busy.eq(bursts.o.valid | (free != self._depth)),
         ]
         with m.If(axi.rvalid & axi.rready & axi.rresp[1]):

@@ -24,7 +24,7 @@ class Writer(wiring.Component):
     cycle, 1 cycle after they were taken and never before the address is offered. Addresses run at most ``ahead`` bursts
     ahead of data. A stalled port stalls both inputs. One ID: responses arrive in order.
 
-    Abort: while ``abort`` is set no burst begins; those that have begun end with beats whose strobes are 0, taking no
+    While ``drain`` is set no burst begins; those that have begun end with beats whose strobes are 0, taking no
     data. It may be released, or the writer be reset, when ``busy`` has gone.
 
     Parameters
@@ -50,7 +50,7 @@ class Writer(wiring.Component):
         more after an error.
     beats, kind : :py:`Out(1)`, :py:`Out(KIND_BITS)`
         A beat was taken in this cycle, and what it counts as.
-    abort : :py:`In(1)`
+    drain : :py:`In(1)`
     busy : :py:`Out(1)`
         A transfer was taken and the response to it is missing.
     error : :py:`Out(1)`
@@ -68,7 +68,7 @@ class Writer(wiring.Component):
                 "done": Out(1),
                 "beats": Out(1),
                 "kind": Out(KIND_BITS),
-                "abort": In(1),
+                "drain": In(1),
                 "busy": Out(1),
                 "error": Out(1),
             }
@@ -92,8 +92,8 @@ class Writer(wiring.Component):
         committed = _Committed()(commitments.w_data)
         begin = Signal()
         m.d.comb += [
-            bursts.clear.eq(self.abort),
-            begin.eq(bursts.o.valid & commitments.w_rdy & finals.w_rdy & (~axi.awvalid | axi.awready) & ~self.abort),
+            bursts.clear.eq(self.drain),
+            begin.eq(bursts.o.valid & commitments.w_rdy & finals.w_rdy & (~axi.awvalid | axi.awready) & ~self.drain),
             bursts.o.ready.eq(begin),
             commitments.w_en.eq(begin),
             committed.length.eq(burst.length),
@@ -115,21 +115,21 @@ class Writer(wiring.Component):
         room, load, last, strobe = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             room.eq(commitments.r_rdy & (~axi.wvalid | axi.wready)),
-            load.eq(room & (self.data.valid | self.abort)),
-            self.data.ready.eq(room & ~self.abort),
+            load.eq(room & (self.data.valid | self.drain)),
+            self.data.ready.eq(room & ~self.drain),
             last.eq(written == committed.length),
             commitments.r_en.eq(load & last),
             axi.wstrb.eq(strobe.replicate(len(axi.wstrb))),
-            self.beats.eq(load & ~self.abort),
+            self.beats.eq(load & ~self.drain),
             self.kind.eq(committed.kind),
         ]
-        # Registers, because what is offered must not change when `abort` is set.
+        # Registers, because what is offered must not change when `drain` is set.
         with m.If(load):
             m.d.sync += [
                 axi.wvalid.eq(1),
                 axi.wdata.eq(self.data.payload),
                 axi.wlast.eq(last),
-                strobe.eq(~self.abort),
+                strobe.eq(~self.drain),
                 written.eq(Mux(last, 0, written + 1)),
             ]
         with m.Elif(axi.wready):
@@ -138,6 +138,6 @@ class Writer(wiring.Component):
     def _response(self, m, finals):
         axi = self.axi
         m.d.comb += [axi.bready.eq(1), finals.r_en.eq(axi.bvalid)]
-        m.d.sync += self.done.eq(axi.bvalid & finals.r_data & ~axi.bresp[1] & ~self.error & ~self.abort)
+        m.d.sync += self.done.eq(axi.bvalid & finals.r_data & ~axi.bresp[1] & ~self.error & ~self.drain)
         with m.If(axi.bvalid & axi.bresp[1]):
             m.d.sync += self.error.eq(1)

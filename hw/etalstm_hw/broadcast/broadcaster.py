@@ -29,7 +29,7 @@ class Broadcaster(wiring.Component):
     group : :py:`In(Group(...))`                      the group that is served
     send_zeros : :py:`In(1)`                          zeros are sent too, as scalars that are no terms
     stored_by_all : :py:`In(TARGET_BITS)`             what waits are compared with
-    abort, dma_busy, busy, progress                   as in a channel
+    drain, dma_busy, busy, progress                   as in a channel
     status, completed : :py:`Out`                     first error; how many instructions were begun before it
     beat, kind, seen, skipped : :py:`Out`             for the counters: words that came in to be sent, and that are zero
     """
@@ -45,7 +45,7 @@ class Broadcaster(wiring.Component):
                 "group": In(Group(config.address_bits)),
                 "send_zeros": In(1),
                 "stored_by_all": In(contract.TARGET_BITS),
-                "abort": In(1),
+                "drain": In(1),
                 "dma_busy": Out(1),
                 "busy": Out(1),
                 "progress": Out(1),
@@ -97,9 +97,9 @@ class Broadcaster(wiring.Component):
             queue.i.valid.eq(self.i.valid),
             self.i.ready.eq(queue.i.ready),
             queue.stored_by_all.eq(self.stored_by_all),
-            queue.hold.eq(self.abort | failed),
-            reader.abort.eq(self.abort | failed),
-            fetcher.stop.eq(self.abort),
+            queue.drain.eq(self.drain | failed),
+            reader.drain.eq(self.drain | failed),
+            fetcher.drain.eq(self.drain),
             fetcher.windows.eq(self.windows),
             fetcher.group.eq(self.group),
             fetcher.release.eq(emitter.release),

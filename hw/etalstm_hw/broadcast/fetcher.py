@@ -57,7 +57,7 @@ class BlockFetcher(wiring.Component):
     begun : :py:`Out(COMPLETED_BITS)`    how many instructions have had a block begun or refused
     status : :py:`Out(Status)`           BAD_ADDRESS, BAD_FIELD, READ_ERROR, or BAD_STREAM for an index beat or a stream
                                          that no compressed STORE writes; nothing is taken any more, until reset
-    stop : :py:`In(1)`                   ask for nothing more
+    drain : :py:`In(1)`                  ask for nothing more
     busy : :py:`Out(1)`                  an instruction or a read is under way
     """
 
@@ -85,7 +85,7 @@ class BlockFetcher(wiring.Component):
                 "kind": Out(contract.KIND_BITS),
                 "begun": Out(contract.COMPLETED_BITS),
                 "status": Out(Status),
-                "stop": In(1),
+                "drain": In(1),
                 "busy": Out(1),
             }
         )
@@ -104,7 +104,7 @@ class BlockFetcher(wiring.Component):
         m.d.comb += [
             requests.windows.eq(self.windows),
             requests.group.eq(self.group),
-            requests.stop.eq(self.stop | stopped),
+            requests.drain.eq(self.drain | stopped),
             plans.w_data.eq(requests.plans.p),
             plans.w_en.eq(requests.plans.valid),
             requests.plans.ready.eq(plans.w_rdy),

@@ -41,7 +41,7 @@ class BlockRequests(wiring.Component):
         The indices that were asked for, in order.
     transfers : :py:`Out(stream.Signature(Transfer(address_bits, ADDRESS_BITS)))`
     plans : :py:`Out(stream.Signature(BlockPlan(words, width)))`
-    stop : :py:`In(1)`
+    drain : :py:`In(1)`
         Offer nothing more.
     busy : :py:`Out(1)`
         A block has not been asked for yet.
@@ -60,7 +60,7 @@ class BlockRequests(wiring.Component):
                 "index": In(stream.Signature(Index(width))),
                 "transfers": Out(stream.Signature(Transfer(address_bits, contract.ADDRESS_BITS))),
                 "plans": Out(stream.Signature(self._plan)),
-                "stop": In(1),
+                "drain": In(1),
                 "busy": Out(1),
             }
         )
@@ -87,7 +87,7 @@ class BlockRequests(wiring.Component):
         request = reads.i.p
         m.d.comb += [
             reads.size.eq(self.windows.size >> shift),
-            reads.stop.eq(self.stop),
+            reads.drain.eq(self.drain),
             request.window.eq(window),
             request.address.eq(offset),
             request.transfer.address.eq(window + (offset << shift)),

@@ -52,7 +52,7 @@ class Compute(wiring.Component):
         Reads of the scratch memory or the partial sums from outside. Others are taken, and reported in ``read_status``.
     read_data : :py:`Out(vector_layout(format, lanes))`
         The vector read in the cycle before.
-    hold : :py:`In(1)`
+    drain : :py:`In(1)`
         Issue nothing.
     slots : :py:`In(Slots())`
         Fixed slots of the PEs; constant from reset to reset.
@@ -95,7 +95,7 @@ class Compute(wiring.Component):
                 "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "read": In(stream.Signature(LaneRead())),
                 "read_data": Out(vector_layout(format, lanes)),
-                "hold": In(1),
+                "drain": In(1),
                 "slots": In(Slots()),
                 "cycle": Out(Cycle),
                 "activations": Out(range(activation_units + 1)),
@@ -116,10 +116,10 @@ class Compute(wiring.Component):
             wiring.connect(m, vector.scratch_b, memories.scratch_b)
         m.d.comb += [
             vector.parameters.eq(self.parameters),
-            vector.hold.eq(self.hold),
+            vector.drain.eq(self.drain),
             slots.slots.eq(self.slots),
             vector.pes_free.eq(slots.elementwise),
-            mac.pes_free.eq(~vector.issue_pe & ~self.hold & Mux(mac.step.backward, slots.backward, slots.forward)),
+            mac.pes_free.eq(~vector.issue_pe & ~self.drain & Mux(mac.step.backward, slots.backward, slots.forward)),
             self.mac_status.eq(mac.status),
             self.vector_status.eq(vector.status),
             self.mac_done.eq(mac.done),
@@ -241,7 +241,7 @@ class Compute(wiring.Component):
             m.d.comb += self.cycle.eq(Cycle.MAC)
         with m.Elif(vector.issue_pe):
             m.d.comb += self.cycle.eq(Cycle.ELEMENTWISE)
-        with m.Elif(vector.waiting | (mac.ready & ~self.hold)):
+        with m.Elif(vector.waiting | (mac.ready & ~self.drain)):
             m.d.comb += self.cycle.eq(Cycle.SHARE)
         with m.Elif(mac.waiting & mac.uses_sums & port_taken):
             m.d.comb += self.cycle.eq(Cycle.SUMS_PORT)

@@ -96,7 +96,7 @@ class VectorEngine(wiring.Component):
         Instructions.
     parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
         Values of ``Source.PARAMETER``.
-    hold : :py:`In(1)`
+    drain : :py:`In(1)`
         Issue nothing in this cycle.
     pes_free : :py:`In(1)`
         An element may use the PEs in this cycle.
@@ -151,7 +151,7 @@ class VectorEngine(wiring.Component):
             | {
                 "i": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
                 "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
-                "hold": In(1),
+                "drain": In(1),
                 "pes_free": In(1),
                 "scratch_a": read_port(scratch_depth),
                 "sums": read_port(queue_depth),
@@ -307,7 +307,7 @@ class VectorEngine(wiring.Component):
         return running, following
 
     def _schedule(self, m, element, activation, arithmetic, elements, has_read, in_flight, may_read):
-        """Issue an element unless it would overtake a result, the units that it needs are taken, or the engine is held.
+        """Issue an element unless it would overtake a result, the units that it needs are taken, or the engine drains.
 
         `horizon` counts the cycles until the last write that is under way, `pause` those until the activation units
         can take a vector.
@@ -321,7 +321,7 @@ class VectorEngine(wiring.Component):
         m.d.comb += [
             earliest.eq(Mux(activation, first, Mux(arithmetic, total, product))),
             latest.eq(Mux(activation, last, earliest)),
-            may_read.eq(~(element.after & in_flight) & ~self.hold),
+            may_read.eq(~(element.after & in_flight) & ~self.drain),
             ready.eq((earliest > horizon) & ~(activation & (pause != 0)) & may_read & has_read),
             kept_from_pes.eq(~self.pes_free & ~activation),
             elements.ready.eq(ready & ~kept_from_pes),

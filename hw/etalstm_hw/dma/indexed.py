@@ -65,7 +65,7 @@ class IndexedReads(wiring.Component):
     plans : :py:`Out(stream.Signature(plan))`
         One for each transfer, in the same cycle, and one for each refusal. A stream whose index does not fit the
         request or the window is refused with BAD_STREAM.
-    stop : :py:`In(1)`
+    drain : :py:`In(1)`
         Offer nothing more.
     busy : :py:`Out(1)`
         A stream has not been asked for yet.
@@ -82,7 +82,7 @@ class IndexedReads(wiring.Component):
                 "index": In(stream.Signature(Index(word_bits))),
                 "transfers": Out(stream.Signature(Transfer(address_bits, beats_bits))),
                 "plans": Out(stream.Signature(plan)),
-                "stop": In(1),
+                "drain": In(1),
                 "busy": Out(1),
             }
         )
@@ -101,7 +101,7 @@ class IndexedReads(wiring.Component):
             plans.p.eq(Mux(own_offers, request.plan, stream_plan)),
             transfers.p.eq(Mux(own_offers, request.transfer, stream_transfer)),
             readable.eq(plans.p.verdict == Status.IDLE),
-            offers.eq((own_offers | stream_offers) & ~self.stop),
+            offers.eq((own_offers | stream_offers) & ~self.drain),
             transfers.valid.eq(offers & readable & plans.ready),
             plans.valid.eq(offers & (transfers.ready | ~readable)),
             taken.eq(plans.valid & plans.ready),
@@ -110,7 +110,7 @@ class IndexedReads(wiring.Component):
             self._waiting(waiting.w_data).address.eq(request.address),
             self._waiting(waiting.w_data).plan.eq(request.plan),
             waiting.w_en.eq(taken & own_offers & indexed),
-            waiting.r_en.eq((taken & ~own_offers) | self.stop),
+            waiting.r_en.eq((taken & ~own_offers) | self.drain),
             self.busy.eq(waiting.r_rdy),
         ]
         return m

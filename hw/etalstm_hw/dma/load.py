@@ -30,8 +30,8 @@ class LoadEngine(wiring.Component):
     beats. A stalled ``write`` stops requests, never the data channel. Between two streams at most 12 cycles are lost.
 
     Errors are precise: instructions before the refused one complete (with ``done``), it and those after it do not.
-    Then, as under ``abort``, nothing more is requested or written, outstanding data are dropped, and the engine waits
-    for its reset, which may come when ``busy`` has gone. When ``abort`` is set, ``write.valid`` may fall without a
+    Then, as under ``drain``, nothing more is requested or written, outstanding data are dropped, and the engine waits
+    for its reset, which may come when ``busy`` has gone. When ``drain`` is set, ``write.valid`` may fall without a
     transfer.
 
     Parameters
@@ -64,7 +64,7 @@ class LoadEngine(wiring.Component):
         Set for a cycle, one cycle after the last write of an instruction without ``more`` was taken.
     beats, kind : :py:`Out(1)`, :py:`Out(KIND_BITS)`
         A beat of memory was used in this cycle, and what it counts as.
-    abort : :py:`In(1)`
+    drain : :py:`In(1)`
     busy : :py:`Out(1)`
         An instruction was taken and is neither done nor dropped.
     status : :py:`Out(Status)`
@@ -104,7 +104,7 @@ class LoadEngine(wiring.Component):
                 "done": Out(1),
                 "beats": Out(1),
                 "kind": Out(KIND_BITS),
-                "abort": In(1),
+                "drain": In(1),
                 "busy": Out(1),
                 "status": Out(Status),
             }
@@ -118,24 +118,24 @@ class LoadEngine(wiring.Component):
         m.submodules.requests = requests = Requests(self._format.width, self._beat_words, *sizes)
         m.submodules.reader = reader = Reader(self._address_bits, self._beat_bits, self._beats_bits, **self._reader)
         m.submodules.plans = plans = SyncFIFO(width=plan.size, depth=self._instructions)
-        planned, stop, active, begin = plan(plans.r_data), Signal(), Signal(), Signal()
+        planned, drain, active, begin = plan(plans.r_data), Signal(), Signal(), Signal()
         wiring.connect(m, wiring.flipped(self.i), requests.i)
         wiring.connect(m, requests.transfers, reader.i)
         wiring.connect(m, reader.axi, wiring.flipped(self.axi))
         m.d.comb += [
-            stop.eq(self.abort | (self.status != Status.IDLE)),
+            drain.eq(self.drain | (self.status != Status.IDLE)),
             requests.group.eq(self.group),
             requests.windows.eq(self.windows),
-            requests.stop.eq(stop),
+            requests.drain.eq(drain),
             plans.w_data.eq(requests.plans.p),
             plans.w_en.eq(requests.plans.valid),
             requests.plans.ready.eq(plans.w_rdy),
-            reader.abort.eq(stop),
+            reader.drain.eq(drain),
             self.busy.eq(requests.busy | plans.r_rdy | active | reader.busy),
         ]
         beat_kind = Signal(BeatKind, reset_less=True)
         vectors, index = active & (beat_kind == BeatKind.VECTORS), active & (beat_kind == BeatKind.INDEX)
-        ready, reading, elements, bad_stream = self._decompress(m, reader.o, planned, begin, stop)
+        ready, reading, elements, bad_stream = self._decompress(m, reader.o, planned, begin, drain)
         ending = self._write(m, reader.o, elements, vectors, planned, begin)
 
         beat, failed = reader.o.p, Signal()
@@ -149,7 +149,7 @@ class LoadEngine(wiring.Component):
         ]
         more = Signal(reset_less=True)
         m.d.sync += self.done.eq(ending & ~more)
-        with m.If(stop):
+        with m.If(drain):
             m.d.comb += plans.r_en.eq(1)
             m.d.sync += active.eq(0)
         with m.Elif(failed):
@@ -164,10 +164,10 @@ class LoadEngine(wiring.Component):
                 m.d.sync += [beat_kind.eq(planned.beat_kind), more.eq(planned.more)]
         return m
 
-    def _decompress(self, m, beats, planned, begin, stop):
+    def _decompress(self, m, beats, planned, begin, drain):
         """Take a stream's beats; give whether one is taken and whether more follow, its elements, and what is wrong."""
         decompressor = slow.decompressor(self._format, self._beat_words, self._decompressor_words)
-        m.submodules.decompressor = ResetInserter(stop)(decompressor)
+        m.submodules.decompressor = ResetInserter(drain)(decompressor)
         reading = Signal()
         m.d.comb += [
             decompressor.i.p.data.eq(beats.p.data),
@@ -178,7 +178,7 @@ class LoadEngine(wiring.Component):
         ]
         with m.If(decompressor.extent.valid):
             m.d.sync += reading.eq(1)
-        with m.If(stop | (decompressor.i.valid & decompressor.i.ready & beats.p.last)):
+        with m.If(drain | (decompressor.i.valid & decompressor.i.ready & beats.p.last)):
             m.d.sync += reading.eq(0)
         return reading & decompressor.i.ready, reading, decompressor.o, decompressor.error
 

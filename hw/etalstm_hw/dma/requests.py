@@ -58,7 +58,7 @@ class Requests(wiring.Component):
     transfers : :py:`Out(stream.Signature(Transfer(address_bits, beats_bits)))`
     plans : :py:`Out(stream.Signature(LoadPlan(word_bits)))`
         One for each transfer, in the same cycle, and one for each refusal.
-    stop : :py:`In(1)`
+    drain : :py:`In(1)`
         Offer nothing more.
     busy : :py:`Out(1)`
         An instruction is being looked at, or a stream has not been asked for yet.
@@ -76,7 +76,7 @@ class Requests(wiring.Component):
                 "index": In(stream.Signature(Index(word_bits))),
                 "transfers": Out(stream.Signature(Transfer(address_bits, beats_bits))),
                 "plans": Out(stream.Signature(LoadPlan(word_bits))),
-                "stop": In(1),
+                "drain": In(1),
                 "busy": Out(1),
             }
         )
@@ -102,10 +102,10 @@ class Requests(wiring.Component):
             address.eq(instruction.address + self.group.number * instruction.group_stride),
         ]
         m.d.sync += beats.eq(instruction.outer * instruction.inner * self._vector_beats)
-        m.d.sync += prepared.eq(self.i.valid & ~self.i.ready & ~self.stop)
+        m.d.sync += prepared.eq(self.i.valid & ~self.i.ready & ~self.drain)
         m.d.comb += [
             reads.size.eq(self.windows.size >> self._shift),
-            reads.stop.eq(self.stop),
+            reads.drain.eq(self.drain),
             reads.i.valid.eq(prepared),
             self.i.ready.eq(reads.i.ready),
             self.busy.eq(prepared | reads.busy),

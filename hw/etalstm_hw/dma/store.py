@@ -37,8 +37,8 @@ class StoreEngine(wiring.Component):
 
     Errors are precise: instructions before the refused one complete (with ``done``). Of a TRANSPOSE the lanes before
     the one that reaches beyond the window are written, of a stream the bursts before the one outside its log; no later
-    beat is. Then, as under ``abort``, no new burst begins, those that have begun end with strobes of 0, and the engine
-    waits for its reset, which may come when ``busy`` has gone. When ``abort`` is set, ``read.valid`` may fall without a
+    beat is. Then, as under ``drain``, no new burst begins, those that have begun end with strobes of 0, and the engine
+    waits for its reset, which may come when ``busy`` has gone. When ``drain`` is set, ``read.valid`` may fall without a
     transfer.
 
     Parameters
@@ -75,7 +75,7 @@ class StoreEngine(wiring.Component):
         Set for a cycle, one cycle after the response to the instruction's last burst: other managers see all of it.
     beats, kind : :py:`Out(1)`, :py:`Out(KIND_BITS)`
         A beat was handed to the port in this cycle, and what it counts as.
-    abort : :py:`In(1)`
+    drain : :py:`In(1)`
     busy : :py:`Out(1)`
         An instruction is being looked at, or was taken and is neither done nor dropped.
     status : :py:`Out(Status)`
@@ -116,7 +116,7 @@ class StoreEngine(wiring.Component):
                 "done": Out(1),
                 "beats": Out(1),
                 "kind": Out(KIND_BITS),
-                "abort": In(1),
+                "drain": In(1),
                 "busy": Out(1),
                 "status": Out(Status),
             }
@@ -134,39 +134,39 @@ class StoreEngine(wiring.Component):
     def elaborate(self, platform):
         """Everything but the writer is simply reset when the engine stops: it owes nothing to the port."""
         m = Module()
-        stop = Signal()
+        drain = Signal()
         sizes = (self._address_bits, self._beat_bits, self._beats_bits)
         transposer = Transposer(self._format.width, self._beat_words, self._vector_beats)
         vectors = VectorReader(self._format, self._lanes, self._beat_words, depth=self._depth)
         scatter = Scatter(*sizes)
-        m.submodules.transposer = ResetInserter(stop)(transposer)
-        m.submodules.vectors = ResetInserter(stop)(vectors)
-        m.submodules.scatter = ResetInserter(stop)(scatter)
+        m.submodules.transposer = ResetInserter(drain)(transposer)
+        m.submodules.vectors = ResetInserter(drain)(vectors)
+        m.submodules.scatter = ResetInserter(drain)(scatter)
         log = Log(self._format.width, self._beat_words, self._address_bits, self._beats_bits)
-        m.submodules.log = ResetInserter(stop)(log)
+        m.submodules.log = ResetInserter(drain)(log)
         m.submodules.writer = writer = Writer(*sizes, **self._writer)
         wiring.connect(m, writer.axi, wiring.flipped(self.axi))
         m.d.comb += [
-            stop.eq(self.abort | (self.status != Status.IDLE)),
-            writer.abort.eq(stop),
+            drain.eq(self.drain | (self.status != Status.IDLE)),
+            writer.drain.eq(drain),
             self.done.eq(writer.done),
             self.beats.eq(writer.beats),
             self.kind.eq(writer.kind),
             self.read.p.eq(vectors.read.p),
-            self.read.valid.eq(vectors.read.valid & ~stop),
-            vectors.read.ready.eq(self.read.ready & ~stop),
+            self.read.valid.eq(vectors.read.valid & ~drain),
+            vectors.read.ready.eq(self.read.ready & ~drain),
             vectors.vector.eq(self.vector),
         ]
-        elements = self._compress(m, vectors.o.p, log, stop)
+        elements = self._compress(m, vectors.o.p, log, drain)
         self._route(m, vectors, transposer, elements, log, writer)
         self._address(m, scatter, log, writer)
-        self._take(m, vectors, scatter, log, writer, stop)
+        self._take(m, vectors, scatter, log, writer, drain)
         return m
 
-    def _compress(self, m, beat, log, stop):
+    def _compress(self, m, beat, log, drain):
         """Compress beats; give the stream that takes them."""
         compressor = slow.compressor(self._format, self._beat_words, self._compressor_words)
-        m.submodules.compressor = ResetInserter(stop)(compressor)
+        m.submodules.compressor = ResetInserter(drain)(compressor)
         wiring.connect(m, compressor.o, log.beats)
         m.d.comb += [
             compressor.i.p.data.eq(beat.data),
@@ -217,7 +217,7 @@ class StoreEngine(wiring.Component):
             log.transfers.ready.eq(writer.i.ready),
         ]
 
-    def _take(self, m, vectors, scatter, log, writer, stop):
+    def _take(self, m, vectors, scatter, log, writer, drain):
         """Work out products and check fields; say what is to be read, and where it is to be written."""
         store, square = (
             fields(self.i.payload[: fields.size])
@@ -249,10 +249,10 @@ class StoreEngine(wiring.Component):
             scatter.i.p.beats.eq(beats),
             scatter.size.eq(size),
         ]
-        refused = self._hand_over(m, vectors, scatter, log, writer, stop, compress, bad_field | bad_target)
+        refused = self._hand_over(m, vectors, scatter, log, writer, drain, compress, bad_field | bad_target)
         self._refuse(m, scatter, log, writer, refused, bad_field)
 
-    def _hand_over(self, m, vectors, scatter, log, writer, stop, compress, bad):
+    def _hand_over(self, m, vectors, scatter, log, writer, drain, compress, bad):
         """Hand the instruction to the reader of vectors, and to scatter or log; give whether it is refused instead.
 
         The instruction stays at the input until both have it, so nothing of it is copied here. It is `prepared` a cycle
@@ -270,11 +270,11 @@ class StoreEngine(wiring.Component):
             log.i.valid.eq(good & to_write & compress),
             read.eq(vectors.i.valid & vectors.i.ready),
             posted.eq((scatter.i.valid & scatter.i.ready) | (log.i.valid & log.i.ready)),
-            settled.eq(good & (~to_read | read) & (~to_write | posted) & ~stop),
+            settled.eq(good & (~to_read | read) & (~to_write | posted) & ~drain),
             self.i.ready.eq(settled),
             self.busy.eq(prepared | scatter.busy | log.busy | writer.busy),
         ]
-        with m.If(stop | settled | ~self.i.valid):
+        with m.If(drain | settled | ~self.i.valid):
             m.d.sync += [prepared.eq(0), to_read.eq(1), to_write.eq(1)]
         with m.Else():
             m.d.sync += prepared.eq(1)

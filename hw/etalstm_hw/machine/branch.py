@@ -16,10 +16,10 @@ from etalstm_hw.stream import Group, Slots, Windows
 
 
 class Orders(data.StructLayout):
-    """What the middle decides in each cycle: reset, abort, and whether an instruction or a scalar goes out."""
+    """What the middle decides in each cycle: reset, drain, and whether an instruction or a scalar goes out."""
 
     def __init__(self):
-        super().__init__(dict.fromkeys(("reset", "abort", "instruction", "scalar"), 1))
+        super().__init__(dict.fromkeys(("reset", "drain", "instruction", "scalar"), 1))
 
 
 class Payload(data.StructLayout):
@@ -137,7 +137,7 @@ class Branch(wiring.Component):
     def _connect_inputs(self, m, number, channel, order, message):
         """Connect what a channel takes; it has said that it has room for whatever comes."""
         m.d.comb += [
-            channel.abort.eq(order.abort),
+            channel.drain.eq(order.drain),
             channel.i.valid.eq(order.instruction),
             channel.i.p.eq(message.instruction),
             channel.scalars.valid.eq(order.scalar),

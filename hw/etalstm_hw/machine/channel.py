@@ -46,7 +46,7 @@ class Channel(wiring.Component):
 
     :class:`Compute` says who may use the PEs and the memories when. Reset, from outside and before every program,
     clears everything but the lane memories. The first error of an engine stops it and shows in ``status`` until reset.
-    ``abort`` stops all engines; memory accesses that are under way are finished.
+    ``drain`` stops all engines; memory accesses that are under way are finished.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Channel(wiring.Component):
         instructions after that.
     scalar_room : :py:`Out(1)`
         Likewise for scalars. A sender who stops late and begins late sees no gap.
-    abort : :py:`In(1)`
+    drain : :py:`In(1)`
         Start nothing new.
     stored_by_all : :py:`In(TARGET_BITS)`
         Instructions that the STORE engine of every channel has completed.
@@ -115,7 +115,7 @@ class Channel(wiring.Component):
                 "windows": In(Windows(config.address_bits)),
                 "axi": Out(AXI4(config.address_bits, config.beat_bits)),
                 "rooms": Out(len(ENGINES)),
-                "abort": In(1),
+                "drain": In(1),
                 "stored_by_all": In(TARGET_BITS),
                 "completed": Out(Completed()),
                 "status": Out(Status),
@@ -165,7 +165,7 @@ class Channel(wiring.Component):
                 queue.i.p.eq(self.i.p),
                 queue.completed.eq(self.completed),
                 queue.stored_by_all.eq(self.stored_by_all),
-                queue.hold.eq(self.abort),
+                queue.drain.eq(self.drain),
                 Value.cast(instructions.p).eq(queue.o.p.as_value()),
                 instructions.valid.eq(queue.o.valid),
                 queue.o.ready.eq(instructions.ready),
@@ -201,7 +201,7 @@ class Channel(wiring.Component):
             compute.parameters[PARAMETER_ONE].eq(BINARY32.one),
             compute.parameters[PARAMETER_ZERO].eq(0),
             compute.parameters[PARAMETER_MINUS_ZERO].eq(BINARY32.minus_zero),
-            compute.hold.eq(self.abort),
+            compute.drain.eq(self.drain),
             compute.slots.eq(self.slots),
         ]
         return fifo.level != 0
@@ -216,7 +216,7 @@ class Channel(wiring.Component):
             store.parameters.eq(compute.parameters),
             *(engine.group.eq(self.group) for engine in (load, store)),
             *(engine.windows.eq(self.windows) for engine in (load, store)),
-            *(engine.abort.eq(self.abort) for engine in (load, store)),
+            *(engine.drain.eq(self.drain) for engine in (load, store)),
             self.load_beats.eq(load.beats),
             self.load_kind.eq(load.kind),
             self.store_beats.eq(store.beats),

@@ -120,7 +120,7 @@ class Top(wiring.Component):
             m.d.comb += [
                 reading.windows.eq(registers.windows),
                 reading.group.eq(group),
-                reading.abort.eq(sequencer.drain),
+                reading.drain.eq(sequencer.drain),
                 reading.stored_by_all.eq(stored.count),
             ]
         m.d.comb += [broadcaster.send_zeros.eq(registers.send_zeros) for broadcaster in broadcasters]
@@ -128,7 +128,7 @@ class Top(wiring.Component):
         for branch, group in zip(tree, groups.branches, strict=True):
             m.d.comb += [
                 branch.orders.reset.eq(reset),
-                branch.orders.abort.eq(sequencer.drain),
+                branch.orders.drain.eq(sequencer.drain),
                 branch.payload.stored_by_all.eq(stored.count),
                 branch.payload.group.eq(group),
                 *(branch.payload[name].eq(getattr(registers, name)) for name in ("windows", "parameters", "slots")),
@@ -181,7 +181,7 @@ class Top(wiring.Component):
     def _fetch(self, m, sequencer, reader):
         connect(m, sequencer.command, reader.i)
         connect(m, reader.o, sequencer.data)
-        m.d.comb += reader.abort.eq(sequencer.drain)
+        m.d.comb += reader.drain.eq(sequencer.drain)
 
     def _dispatch(self, m, sequencer, rows, tree, broadcasters, groups):
         """Give an instruction to all broadcasters that have a group, or to all channels; tell when."""
@@ -238,7 +238,7 @@ class Top(wiring.Component):
                 Cat(unit.busy for unit in (*reports, *broadcasters)).any()
                 | lingering(m, posted, ROUND_TRIP, name="underway")
             ),
-            sequencer.draining.eq(
+            sequencer.dma_busy.eq(
                 Cat(unit.dma_busy for unit in (*reports, *broadcasters)).any() | reader.busy | rows.busy | ~heard
             ),
             sequencer.progress.eq(Cat(*(unit.progress for unit in (*reports, *broadcasters)), rows.beat).any()),

@@ -35,7 +35,7 @@ class InstructionQueue(wiring.Component):
         What the channel's engines have completed.
     stored_by_all : :py:`In(TARGET_BITS)`
         What every channel's STORE engine has completed, for instructions with ``everyone``.
-    hold : :py:`In(1)`
+    drain : :py:`In(1)`
         Lets nothing more go.
     waits : :py:`Out(4)`
         No instruction is at ``o``, and the first of the queue waits for: load, mac, vector, store (bits 0 to 3).
@@ -53,7 +53,7 @@ class InstructionQueue(wiring.Component):
                 "o": Out(stream.Signature(shape)),
                 "completed": In(Completed()),
                 "stored_by_all": In(TARGET_BITS),
-                "hold": In(1),
+                "drain": In(1),
                 "waits": Out(4),
                 "room": Out(1),
                 "busy": Out(1),
@@ -79,13 +79,13 @@ class InstructionQueue(wiring.Component):
             fifo.w_en.eq(self.i.valid),
             self.i.ready.eq(fifo.w_rdy),
             self.o.p.eq(Cat(opcode, C(0, HEADER_BITS - OPCODE_BITS), payload)),
-            self.o.valid.eq(valid & ~self.hold),
+            self.o.valid.eq(valid & ~self.drain),
         ]
 
         with m.If(~valid | (self.o.valid & self.o.ready)):
             leaves = fifo.r_rdy & ~blocked.any()
-            m.d.comb += fifo.r_en.eq(leaves & ~self.hold)
-            m.d.sync += valid.eq(leaves & ~self.hold)
+            m.d.comb += fifo.r_en.eq(leaves & ~self.drain)
+            m.d.sync += valid.eq(leaves & ~self.drain)
             with m.If(leaves):
                 m.d.sync += [opcode.eq(head.opcode), payload.eq(head.fields)]
         with m.If(~valid & fifo.r_rdy):

@@ -51,7 +51,7 @@ class RowMaps(wiring.Component):
     windows : :py:`In(Windows(address_bits))`
     group : :py:`In(Group(address_bits))`  the groups and their size; constant while a program runs
     axi : :py:`Out(AXI4Read(address_bits, beat_bits))`
-    abort : :py:`In(1)`                  ask for nothing more; what comes is dropped
+    drain : :py:`In(1)`                  ask for nothing more; what comes is dropped
     busy : :py:`Out(1)`                  a read is under way
     beat : :py:`Out(1)`                  a beat has come
     status : :py:`Out(Status)`           IDLE, or sticky until reset: BAD_FIELD, BAD_ADDRESS, READ_ERROR
@@ -68,7 +68,7 @@ class RowMaps(wiring.Component):
                 "windows": In(Windows(address_bits)),
                 "group": In(Group(address_bits)),
                 "axi": Out(AXI4Read(address_bits, self._beat_bits)),
-                "abort": In(1),
+                "drain": In(1),
                 "busy": Out(1),
                 "beat": Out(1),
                 "status": Out(Status),
@@ -84,7 +84,7 @@ class RowMaps(wiring.Component):
         plan = data.StructLayout(shared | {"first_group": 1, "last_group": 1})
         m.submodules.plans = plans = SyncFIFO(width=plan.size, depth=_AHEAD)
         connect(m, reader.axi, flipped(self.axi))
-        m.d.comb += [reader.abort.eq(self.abort), self.busy.eq(reader.busy)]
+        m.d.comb += [reader.drain.eq(self.drain), self.busy.eq(reader.busy)]
         self._ask(m, reader, plans, plan(plans.w_data))
         self._collect(m, reader, plans, plan(plans.r_data))
         return m

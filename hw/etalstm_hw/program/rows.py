@@ -41,7 +41,7 @@ class RowLoads(wiring.Component):
                                          instructions; one at ``i`` may only disappear if a reset follows
     stored_by_all : :py:`In(TARGET_BITS)`
                                          what waits are compared with
-    windows, group, axi, abort, busy, beat
+    windows, group, axi, drain, busy, beat
                                          of :class:`RowMaps`
     seen, skipped : :py:`Out(range(5))`  rows that were looked at in this cycle; those of them that are left out
     status : :py:`Out(Status)`           why the instruction at ``i`` is not taken, see :class:`RowMaps`
@@ -58,7 +58,7 @@ class RowLoads(wiring.Component):
                 "windows": In(Windows(address_bits)),
                 "group": In(Group(address_bits)),
                 "axi": Out(AXI4Read(address_bits, beat_words * format.width)),
-                "abort": In(1),
+                "drain": In(1),
                 "busy": Out(1),
                 "beat": Out(1),
                 "seen": Out(range(MOST_GATES + 1)),
@@ -80,7 +80,7 @@ class RowLoads(wiring.Component):
             maps.i.p.eq(rows),
             maps.windows.eq(self.windows),
             maps.group.eq(self.group),
-            maps.abort.eq(self.abort),
+            maps.drain.eq(self.drain),
             self.busy.eq(maps.busy),
             self.beat.eq(maps.beat),
             self.status.eq(maps.status),

@@ -48,7 +48,7 @@ class Sequencer(wiring.Component):
     o : :py:`Out(stream.Signature(Dispatched()))`
                                          instructions to the engines
     refusal : :py:`In(Status)`           why the instruction at ``o`` is not taken (IDLE: it will be)
-    busy, draining : :py:`In(1)`         an engine has work; a memory access is in flight
+    busy, dma_busy : :py:`In(1)`         an engine has work; a memory access is in flight
     progress : :py:`In(1)`               something moved in an engine
     fault, fault_engine, fault_instruction
                                          first status of an engine (IDLE: none), which, and how far it had come
@@ -72,7 +72,7 @@ class Sequencer(wiring.Component):
                 "data": In(stream.Signature(ReadBeat(beat_bits))),
                 "o": Out(stream.Signature(Dispatched())),
                 "busy": In(1),
-                "draining": In(1),
+                "dma_busy": In(1),
                 "progress": In(1),
                 "fault": In(Status),
                 "fault_engine": In(4),
@@ -127,7 +127,7 @@ class Sequencer(wiring.Component):
                 self._watch(m, stop, stuck)
             with m.State("DRAIN"):
                 m.d.comb += [self.active.eq(1), self.drain.eq(1)]
-                with m.If(~self.draining):
+                with m.If(~self.dma_busy):
                     m.next = "IDLE"
                 with m.Elif(stuck):
                     m.d.sync += self.status.eq(Status.STUCK)

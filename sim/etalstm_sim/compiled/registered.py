@@ -47,7 +47,7 @@ def registered(
 def prefixed(ports: list[dict], design: str, module: str, prefix: str) -> str:
     """Give the text of a module around a design, whose ports it has with a prefix in their names.
 
-    Without one Verilator renames ports whose names mean something in C++, like ``abort``.
+    Without one Verilator renames ports whose names mean something in C++.
     """
     names = {port["name"]: f"{prefix}{port['name']}" for port in ports}
     return _module(module, {names[port["name"]]: port for port in ports}, [], design, names)

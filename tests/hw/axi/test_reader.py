@@ -36,12 +36,12 @@ class Bench:
         cycles=4000,
         depth=64,
         outstanding=8,
-        abort_at=None,
+        drain_at=None,
         sink_stall=None,
     ):
         self.dut = Reader(32, 8 * BEAT_BYTES, 12, depth=depth, outstanding=outstanding)
         self.transfers, self.stall, self.latency, self.errors = transfers, stall, latency, errors
-        self.cycles, self.abort_at = cycles, abort_at
+        self.cycles, self.drain_at = cycles, drain_at
         self.sink_stall = stall if sink_stall is None else sink_stall
         self.wanted = sum(beats for _, beats in transfers)
         self.beats, self.arrivals, self.requests, self.error, self.busy = [], [], [], 0, []
@@ -91,13 +91,13 @@ class Bench:
         dut, rng = self.dut, random.Random(SEED + 1)
         for cycle in range(self.cycles):
             ctx.set(dut.o.ready, rng.random() >= self.sink_stall)
-            ctx.set(dut.abort, self.abort_at is not None and cycle >= self.abort_at)
+            ctx.set(dut.drain, self.drain_at is not None and cycle >= self.drain_at)
             _, _, taken, beat, busy = await ctx.tick().sample(dut.o.valid & dut.o.ready, dut.o.payload, dut.busy)
             self.busy.append(busy)
             if taken:
                 self.beats.append((beat.data, beat.error, beat.last))
                 self.arrivals.append(cycle)
-            if len(self.beats) == self.wanted or (self.abort_at and cycle > self.abort_at + 1 and not busy):
+            if len(self.beats) == self.wanted or (self.drain_at and cycle > self.drain_at + 1 and not busy):
                 break
         self.error = ctx.get(dut.error)
         await ctx.tick()
@@ -144,10 +144,10 @@ def test_reports_the_beat_with_an_error():
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-@pytest.mark.parametrize("abort_at", [2, 4, 15, 45])
-def test_abort_swallows_what_is_outstanding(abort_at, stall):
-    bench = Bench([(0, 512)], stall=stall, abort_at=abort_at)
+@pytest.mark.parametrize("drain_at", [2, 4, 15, 45])
+def test_drain_swallows_what_is_outstanding(drain_at, stall):
+    bench = Bench([(0, 512)], stall=stall, drain_at=drain_at)
     assert not bench.busy[-1], "still busy"
-    assert all(cycle <= abort_at + 1 for cycle, _, _ in bench.requests if not stall), bench.requests
+    assert all(cycle <= drain_at + 1 for cycle, _, _ in bench.requests if not stall), bench.requests
     assert bench.beats == expected([(0, 512)])[: len(bench.beats)]
     assert len(bench.beats) < 512

@@ -21,9 +21,9 @@ async def until(ctx, condition):
 class Bench:
     """A writer, beats 1, 2, 3 … at its data input, and a memory with latency and stalls behind it."""
 
-    def __init__(self, transfers, *, stall=0.0, latency=20, bad=(), abort_at=None, outstanding=32):
+    def __init__(self, transfers, *, stall=0.0, latency=20, bad=(), drain_at=None, outstanding=32):
         self.dut = Writer(32, 8 * BEAT_BYTES, 12, outstanding=outstanding)
-        self.transfers, self.stall, self.latency, self.bad, self.abort_at = transfers, stall, latency, bad, abort_at
+        self.transfers, self.stall, self.latency, self.bad, self.drain_at = transfers, stall, latency, bad, drain_at
         self.memory, self.data_cycles, self.done, self.kinds, self.error, self.bursts = {}, [], 0, [], 0, 0
         simulator = Simulator(self.dut)
         simulator.add_clock(1e-6)
@@ -91,7 +91,7 @@ class Bench:
     async def _watch(self, ctx):
         dut = self.dut
         for cycle in range(20000):
-            ctx.set(dut.abort, self.abort_at is not None and cycle >= self.abort_at)
+            ctx.set(dut.drain, self.drain_at is not None and cycle >= self.drain_at)
             _, _, done, busy, beats, kind = await ctx.tick().sample(dut.done, dut.busy, dut.beats, dut.kind)
             self.done += done
             if beats:
@@ -135,11 +135,11 @@ def test_is_not_done_with_what_failed_nor_after_it():
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-@pytest.mark.parametrize("abort_at", [2, 3, 5, 9, 30])
-def test_abort_completes_what_has_begun(abort_at, stall):
+@pytest.mark.parametrize("drain_at", [2, 3, 5, 9, 30])
+def test_drain_completes_what_has_begun(drain_at, stall):
     """The model checks that every burst has all of its beats and that nothing offered changes."""
     transfers = [(4096 * n, 20) for n in range(20)]
-    bench = Bench(transfers, stall=stall, abort_at=abort_at)
+    bench = Bench(transfers, stall=stall, drain_at=drain_at)
     wanted = expected(transfers)
     assert all(wanted[address] == beat for address, beat in bench.memory.items())
     assert bench.bursts < 40

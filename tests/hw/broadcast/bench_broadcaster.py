@@ -70,7 +70,7 @@ class Bench:
 
     async def reset(self):
         dut = self.dut
-        dut.abort.value, dut.stored_by_all.value, dut.o__ready.value, dut.rst.value = 0, 0, 0, 1
+        dut.drain.value, dut.stored_by_all.value, dut.o__ready.value, dut.rst.value = 0, 0, 0, 1
         await ClockCycles(dut.clk, 3)
         dut.rst.value = 0
         await ClockCycles(dut.clk, 2)
@@ -372,7 +372,7 @@ async def ends_reads_when_aborted(dut, cycles):
     bench = await Bench.begin(dut, 0.5)
     await bench.execute([one_block(address=20 * n) for n in range(3)])
     await ClockCycles(dut.clk, cycles)
-    dut.abort.value = 1
+    dut.drain.value = 1
     for _ in range(500):
         await RisingEdge(dut.clk)
         if not dut.dma_busy.value:

@@ -98,7 +98,7 @@ async def begin(dut):
     """Start the clock, set the windows, reset."""
     cocotb.start_soon(Clock(dut.clk, 4, "ns").start())
     for handle in dut:
-        if handle._name in ("load_i__valid", "load_abort", "load_write__ready", "store_i__valid", "store_abort",
+        if handle._name in ("load_i__valid", "load_drain", "load_write__ready", "store_i__valid", "store_drain",
                             "store_read__ready"):  # fmt: skip
             handle.value = 0
     dut.windows.value = WINDOW_BASE | WINDOW_BYTES << ADDRESS_BITS | WINDOW_BYTES << 2 * ADDRESS_BITS

@@ -284,19 +284,19 @@ async def refuses_what_is_malformed_after_completing_the_rest(dut, stall, bad):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(after=[5, 20, 60, 150], stall=[0.0, 0.5])
-async def runs_again_after_abort_and_reset(dut, after, stall):
+async def runs_again_after_drain_and_reset(dut, after, stall):
     """A reset sets the logs back; what was under way leaves no trace."""
     image, ram, trace = await prepare(dut, stall, latency=20)
     running = cocotb.start_soon(execute(dut, [store(n, 2, 10, first=n == 0) for n in range(4)]))
     await ClockCycles(dut.clk, after)
-    dut.store_abort.value = 1
+    dut.store_drain.value = 1
     await ClockCycles(dut.clk, 2)
     running.cancel()
     dut.store_i__valid.value = 0
     await trace.idle()
     await ClockCycles(dut.clk, 60)
     await reset(dut)
-    dut.store_abort.value = 0
+    dut.store_drain.value = 0
     image[:] = ram.read(0, MEMORY_BYTES)
     done = len(trace.done)
     program = [store(9, 1, 4, lane_address=9), store(10, 1, 8, first=1, log=1)]  # the first at beat 0

@@ -280,7 +280,7 @@ async def refuses_what_is_malformed_after_completing_the_rest(dut, stall, bad):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(after=[5, 30, 60, 100], stall=[0.0, 0.5])
-async def runs_again_after_abort_and_reset(dut, after, stall):
+async def runs_again_after_drain_and_reset(dut, after, stall):
     """Abort drops what is outstanding; after it and a reset the engine works as before."""
     streams, program = Streams(), [load(n, 1, 20) for n in range(4)]
     end = 200
@@ -289,7 +289,7 @@ async def runs_again_after_abort_and_reset(dut, after, stall):
     lanes, trace = await prepare(dut, streams, stall, latency=20)
     running = cocotb.start_soon(execute(dut, program))
     await ClockCycles(dut.clk, after)
-    dut.load_abort.value = 1
+    dut.load_drain.value = 1
     await ClockCycles(dut.clk, 2)
     running.cancel()
     dut.load_i__valid.value = 0
@@ -297,7 +297,7 @@ async def runs_again_after_abort_and_reset(dut, after, stall):
     await trace.idle()
     assert len(lanes.writes) == written
     await reset(dut)
-    dut.load_abort.value = 0
+    dut.load_drain.value = 0
     lanes.writes.clear()
     done = len(trace.done)
     await execute(dut, program[1:3])

@@ -196,12 +196,12 @@ async def stops_at_a_read_error(dut, code, stall):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(after=[3, 5, 12, 40], stall=[0.0, 0.5])
-async def runs_again_after_abort_and_reset(dut, after, stall):
+async def runs_again_after_drain_and_reset(dut, after, stall):
     """Abort drops what is outstanding; after it and a reset the engine works as before."""
     image, lanes, trace = await prepare(dut, stall, latency=20)
     running = cocotb.start_soon(execute(dut, [load(0, 8, 16), load(1, 8, 16), load(2, 8, 16)]))
     await ClockCycles(dut.clk, after)
-    dut.load_abort.value = 1
+    dut.load_drain.value = 1
     await ClockCycles(dut.clk, 2)
     running.cancel()
     dut.load_i__valid.value = 0
@@ -210,7 +210,7 @@ async def runs_again_after_abort_and_reset(dut, after, stall):
     assert len(lanes.writes) == written and not trace.done
     assert dut.port0__arvalid.value == 0
     await reset(dut)
-    dut.load_abort.value = 0
+    dut.load_drain.value = 0
     lanes.writes.clear()
     await execute(dut, [load(5, 1, 4)])
     await trace.idle()

@@ -255,13 +255,13 @@ async def stops_at_a_write_error(dut, code, stall):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(after=[4, 7, 9, 12, 40], stall=[0.0, 0.5], first=[0, 1])
-async def runs_again_after_abort_and_reset(dut, after, stall, first):
+async def runs_again_after_drain_and_reset(dut, after, stall, first):
     """Bursts that have begun are completed; after a reset the engine works as before."""
     image, ram, _, trace = await prepare(dut, stall, latency=20)
     square = transpose(0, 20, BEAT_WORDS, LANES, target=CHANNEL, outer_beats=LANES)
     running = cocotb.start_soon(execute(dut, [[store(1, 8, 8), square][first]] * 3))
     await ClockCycles(dut.clk, after)
-    dut.store_abort.value = 1
+    dut.store_drain.value = 1
     await ClockCycles(dut.clk, 2)
     running.cancel()
     dut.store_i__valid.value = 0
@@ -269,7 +269,7 @@ async def runs_again_after_abort_and_reset(dut, after, stall, first):
     assert not trace.done
     await ClockCycles(dut.clk, 60)  # the model checks that no beat of a burst is missing
     await reset(dut)
-    dut.store_abort.value = 0
+    dut.store_drain.value = 0
     image[:] = ram.read(0, MEMORY_BYTES)
     program = [transpose(7, 1, 2, LANES, target=CHANNEL), store(200, 1, 4)]
     await execute(dut, program)

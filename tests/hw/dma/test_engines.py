@@ -43,7 +43,7 @@ class Engines(wiring.Component):
         }
         for name in self._engines:
             members |= {f"{name}_{pulse}": Out(1) for pulse in ("done", "beats", "busy")}
-            members |= {f"{name}_kind": Out(KIND_BITS), f"{name}_status": Out(Status), f"{name}_abort": In(1)}
+            members |= {f"{name}_kind": Out(KIND_BITS), f"{name}_status": Out(Status), f"{name}_drain": In(1)}
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -58,7 +58,7 @@ class Engines(wiring.Component):
         for name, engine in self._engines.items():
             m.submodules[name] = engine
             m.d.comb += [engine.group.position.eq(CHANNEL), engine.group.size.eq(CHANNELS), engine.group.count.eq(1)]
-            m.d.comb += [engine.windows.eq(self.windows), engine.abort.eq(getattr(self, f"{name}_abort"))]
+            m.d.comb += [engine.windows.eq(self.windows), engine.drain.eq(getattr(self, f"{name}_drain"))]
             for member in ("done", "beats", "kind", "busy", "status"):
                 m.d.comb += getattr(self, f"{name}_{member}").eq(getattr(engine, member))
         return m

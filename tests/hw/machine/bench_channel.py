@@ -220,7 +220,7 @@ async def begin(dut, stall, program, shares=NO_SHARES):
     """Start the clock, connect a memory, reset, set what stays."""
     dut.slots.value = Slots().const(shares).as_bits()
     cocotb.start_soon(Clock(dut.clk, 4, "ns").start())
-    dut.abort.value, dut.i__valid.value, dut.scalars__valid.value, dut.stored_by_all.value = 0, 0, 0, 0
+    dut.drain.value, dut.i__valid.value, dut.scalars__valid.value, dut.stored_by_all.value = 0, 0, 0, 0
     dut.group.value = Group(ADDRESS_BITS).const({"position": 1, "size": 2, "count": 1}).as_bits()
     dut.windows.value = BASE | STRIDE << ADDRESS_BITS | STRIDE << 2 * ADDRESS_BITS
     dut.parameters.value = sum(word << 32 * n for n, word in enumerate(program.parameters))
@@ -293,7 +293,7 @@ async def execute(dut, stall, program, shares=NO_SHARES):
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(cycles=[20, 90, 333])
 async def stops_when_told(dut, cycles):
-    """With ``abort`` nothing new happens, and memory accesses end."""
+    """With ``drain`` nothing new happens, and memory accesses end."""
     program = Program(cycles).fill(30)
     await begin(dut, 0.5, program)
     cocotb.start_soon(send(dut, "i", program.instructions, 0.0, 1))
@@ -301,7 +301,7 @@ async def stops_when_told(dut, cycles):
     cocotb.start_soon(send(dut, "scalars", messages, 0.0, 2))
     for _ in range(cycles):
         await RisingEdge(dut.clk)
-    dut.abort.value = 1
+    dut.drain.value = 1
     for _ in range(500):
         await RisingEdge(dut.clk)
         if dut.dma_busy.value == 0:

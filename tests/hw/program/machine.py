@@ -107,7 +107,7 @@ class Run:
         drained = 0
         while ctx.get(dut.running):
             ctx.set(dut.o.ready, self.cycles % self._period == 0 and rng.random() >= self._stall)
-            ctx.set(dut.draining, drained < self._in_flight)
+            ctx.set(dut.dma_busy, drained < self._in_flight)
             *_, taken, payload, drain = await ctx.tick().sample(dut.o.valid & dut.o.ready, dut.o.p, dut.drain)
             if taken:
                 self.taken.append((self.cycles, payload))

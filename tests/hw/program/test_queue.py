@@ -121,13 +121,13 @@ def test_everyone_looks_at_the_count_of_all_channels():
     run(dut, bench)
 
 
-def test_hold_lets_nothing_go():
+def test_drain_lets_nothing_go():
     dut = InstructionQueue(SHAPE, 4)
 
     async def bench(ctx):
         ctx.set(dut.o.ready, 1)
         ctx.set(dut.i.valid, 1)
-        ctx.set(dut.hold, 1)
+        ctx.set(dut.drain, 1)
         for _ in range(10):
             await ctx.tick()
             assert not ctx.get(dut.o.valid)
