@@ -8,7 +8,7 @@ put the tree together, ``catalogue`` knows names and options, also those of earl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-SIGNAL_EXIT = 128  # and the signal's number: what shells say of a process that a signal has ended
+SIGNAL_EXIT = 128  # plus the signal's number: the exit code that shells give a process that a signal has ended
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,11 @@ class Group:
 
     commands: Mapping[str, "str | Group"]  # by name: the module of a command's function, or a group
     help: str = ""  # of a group without a module
-    module: str = ""  # of the function that the group's name alone runs; none if empty
+    module: str = ""  # of the function that runs where no command follows the group's name; empty: there is none
 
 
 def _modules(folder: str, *commands: str) -> dict[str, str]:
-    """Give each command of a folder the module of its name."""
+    """Give the module of each command of a folder: it has the command's name."""
     return {name: f"{folder}.{name}" for name in commands}
 
 

@@ -1,7 +1,7 @@
 """Puts the commands together, and runs the one that is asked for.
 
-What a user can cause ends in one line and exit code 2, here and nowhere else. A tool that failed has its log shown
-before that line.
+An error that a user can cause becomes one line and exit code 2, here and nowhere else. If a tool has failed, its log is
+printed before that line.
 """
 
 import importlib.metadata
@@ -21,9 +21,9 @@ from etalstm.cli.parser import ANY_WIDTH, CommandGroup, help_unless_invoked, loa
 from etalstm.errors import EtaLstmError
 from etalstm.host.mpi import World, as_rank
 
-USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]  # of the parser inside typer, whose module differs by version
+USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]  # its module's name differs between versions of typer
 BAD_INPUT, INTERRUPTED = 2, 130
-ENDING = (signal.SIGTERM, signal.SIGHUP)
+END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 DEBUG = "--debug"
 
 
@@ -32,7 +32,7 @@ class Ended(BaseException):
 
 
 def application() -> CommandGroup:
-    """Give what reads the command line. A command's module is imported when its name is read."""
+    """Make the parser of the command line. A command's module is imported when its name is read."""
     return load_group(PROGRAM, TREE, _main, help_option_names=["-h", "--help"], max_content_width=ANY_WIDTH)
 
 
@@ -64,7 +64,7 @@ def _run(arguments: Sequence[str]) -> int:
         with _ending_in_order():
             return application()(arguments, prog_name=PROGRAM, standalone_mode=False) or 0
     except USAGE_ERROR as error:
-        return _fail(_explained(error, arguments))
+        return _fail(_usage_message(error, arguments))
     except (EtaLstmError, ValueError, OSError) as error:
         if DEBUG in arguments[:1]:
             traceback.print_exc()
@@ -85,8 +85,8 @@ def _ending_in_order() -> Iterator[None]:
     """
     previous = {}
     if threading.current_thread() is threading.main_thread():
-        heeded = [number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL]
-        previous = {number: signal.signal(number, _end) for number in heeded}
+        default = [number for number in END_SIGNALS if signal.getsignal(number) == signal.SIG_DFL]
+        previous = {number: signal.signal(number, _raise_ended) for number in default}
     try:
         yield
     finally:
@@ -94,7 +94,7 @@ def _ending_in_order() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _end(number: int, _) -> None:
+def _raise_ended(number: int, _) -> None:
     raise Ended(number)
 
 
@@ -109,8 +109,8 @@ def _main(
     help_unless_invoked(context)
 
 
-def _explained(error: Any, arguments: Sequence[str]) -> str:
-    """Give a usage error's message: the value that the named option was given, or what a wrong name may mean."""
+def _usage_message(error: Any, arguments: Sequence[str]) -> str:
+    """Give a usage error's message, with the value that the option was given, or the option that was probably meant."""
     context, message = error.ctx, error.format_message()
     if option := getattr(error, "option_name", None):
         own = [name for parameter in context.command.get_params(context) for name in parameter.opts]

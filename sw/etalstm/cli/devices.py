@@ -12,7 +12,7 @@ DEVICES_HELP = ", ".join(DEVICES)
 
 
 def open_named(name: str, preset: str, **simulation) -> Device:
-    """Open a device; options of a simulation are only for one, and a build of it is announced on standard error.
+    """Open a device. The options `simulation` reach a simulated one only; its build is announced on standard error.
 
     Raises ``ValueError`` if there is no such device or preset, or an option is out of range; :class:`DeviceError` if
     the device cannot be built or opened on this machine, or mpiexec has started several processes.
@@ -24,7 +24,7 @@ def open_named(name: str, preset: str, **simulation) -> Device:
 
 
 def open_machine(preset: str, name: str = "sim", **simulation) -> HardwareDevice:
-    """Open a device that has hardware, as :func:`open_named` does."""
+    """Open a machine, simulated or real, as :func:`open_named` does."""
     _refuse_team()
     return open_hardware(name, preset, **({"log": say, **simulation} if is_simulation(name) else {}))
 
@@ -35,9 +35,9 @@ def _refuse_team() -> None:
 
 
 def open_on_ranks(name: str, preset: str, pipeline: int = 1) -> Device:
-    """Open a device as :func:`open_named`, or where mpiexec has started several processes, one on each.
+    """Open a device as :func:`open_named`; where mpiexec has started several processes, open one on each.
 
-    `name`: as :func:`etalstm.device.open_device` takes it; or ``xdma:RANK``, of several processes each one's own card.
+    `name`: as :func:`etalstm.device.open_device` takes it; or ``xdma:RANK``: each process opens a card of its own.
     `pipeline`: processes over which the layers are spread; 1: each has all layers.
     """
     team = find_team()

@@ -18,7 +18,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def main() -> None:
-    """Enter from the console script."""
+    """Run the process's command, and exit with its code; the console script calls this."""
     try:
         sys.exit(run())
     except KeyboardInterrupt:

@@ -33,7 +33,7 @@ from etalstm_hw.contract import Engine, Memory, Opcode, Traffic, VectorOp
 
 
 class Modelled(NamedTuple):
-    """An iteration to model, and the share of a V100 that it uses, where that is known."""
+    """An iteration to model, and which share of a V100's peak it reaches, where that is published."""
 
     name: str
     network: NetworkShape
@@ -76,10 +76,10 @@ def model(
     **of_work: Any,
 ) -> None:
     """Tell the cycles of a training iteration from a timing model of the machine."""
-    work = Work(**_sized(inputs, of_work))
+    work = Work(**_with_inputs(inputs, of_work))
     config = named_preset(work.preset)
     check_sizes(batch=work.batch, steps=work.steps, boards=boards)
-    _refuse_idle(context)
+    _refuse_unused(context)
     links = Links(pcie=1e9 * pcie, network=1e9 / 8 * network_gbit)
     if benchmark is None:
         if boards > 1:
@@ -122,13 +122,13 @@ def model(
             print(*_lines_of_boards(of_boards), sep="\n", flush=True)
 
 
-def _sized(inputs: int | None, of_work: dict[str, Any]) -> dict[str, Any]:
-    """Give the settings of a :class:`Work` with the inputs; without any there are as many as units."""
+def _with_inputs(inputs: int | None, of_work: dict[str, Any]) -> dict[str, Any]:
+    """Give the settings of a :class:`Work` with `inputs`; None: as many inputs as units."""
     return of_work | {"inputs": of_work["hidden"] if inputs is None else inputs}
 
 
-def _refuse_idle(context: Context) -> None:
-    """Refuse options that the others leave without a use."""
+def _refuse_unused(context: Context) -> None:
+    """Refuse options that the command would not use, given the others."""
     chosen = context.params
     if chosen["boards"] == 1:
         refuse(context, "only used with --boards", "pcie", "network_gbit")
@@ -145,7 +145,7 @@ def _refuse_idle(context: Context) -> None:
 
 
 def _refuse_refresh(context: Context) -> None:
-    """Refuse steps between refreshes that do not suit the share that is sent."""
+    """Refuse `refresh` where everything is sent anyway, and a `refresh` by which everything is sent."""
     density, steps = context.params["input_density"], context.params["refresh"]
     if density == 1:
         refuse(context, "only used with an --input-density below 1", "refresh")
@@ -193,25 +193,25 @@ def trace(
     **of_work: Any,
 ) -> None:
     """Write a timeline of an iteration, by the cycle model: a track for each engine and channel of a memory port."""
-    work, shares = Work(**_sized(inputs, of_work)), Shares(density, local_density)
+    work, shares = Work(**_with_inputs(inputs, of_work)), Shares(density, local_density)
     config, execution = named_preset(work.preset), work.execution(storage)
     check_sizes(batch=work.batch, steps=work.steps, cycles=cycles)
     plan = plan_modelled(config, *work.sizes, execution, choose_slices=work.choose_slices)
     machine = execution.architecture
     operands = Densities(config, plan, delta=shares.delta, local=shares.local)
-    events, start = [*_names(config)], 0
+    events, start = [*_track_names(config)], 0
     for name, program in plan.programs.items():
         found = follow_program(config, program.words, operands, machine, groups=plan.groups, cycles=cycles)
         length = int(found["end"].max(initial=0))
         events.append(_event(config, name, PROGRAMS, 0, start, length, {}))
-        events += _slices(config, found, start)
+        events += _instruction_events(config, found, start)
         start += length
     text = json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, ensure_ascii=False)
     write_whole(out, gzip.compress(text.encode(), mtime=0))
     print(f"{out}: {len(events):,} events, {start:,} cycles; open it at https://ui.perfetto.dev")
 
 
-def _names(config: Config) -> Iterator[dict]:
+def _track_names(config: Config) -> Iterator[dict]:
     """Name the tracks: a process for each channel, a thread for each engine."""
     processes = {PROGRAMS: "programs"} | {1 + n: f"channel {n}" for n in range(config.channels_per_port)}
     for number, name in processes.items():
@@ -226,30 +226,32 @@ def _names(config: Config) -> Iterator[dict]:
                 yield {"ph": "M", "name": "thread_name"} | names
 
 
-def _slices(config: Config, found: np.ndarray, start: int) -> Iterator[dict]:
-    for row in found:
-        engine, of_cast = int(row["engine"]), row["engine"] == Engine.CAST
-        process = PROGRAMS if of_cast else 1 + int(row["channel"])
-        first, length = int(row["start"]), int(row["end"] - row["start"])
-        label, details = _label(row)
+def _instruction_events(config: Config, instructions: np.ndarray, start: int) -> Iterator[dict]:
+    for each in instructions:
+        engine, of_cast = int(each["engine"]), each["engine"] == Engine.CAST
+        process = PROGRAMS if of_cast else 1 + int(each["channel"])
+        first, length = int(each["start"]), int(each["end"] - each["start"])
+        label, details = _label(each)
         yield _event(config, label, process, 1 + engine, start + first, length, details)
 
 
 def _event(config: Config, name: str, process: int, thread: int, first: int, length: int, details: dict) -> dict:
-    """Give a slice: times are microseconds at the configuration's clock."""
-    place = {"pid": process, "tid": thread, "ts": first / config.clock_mhz, "dur": length / config.clock_mhz}
-    return {"ph": "X", "name": name} | place | {"args": {"cycle": first, "cycles": length} | details}
+    """Give a "complete event" of the trace format; times are microseconds at the configuration's clock."""
+    track = {"pid": process, "tid": thread}
+    times = {"ts": first / config.clock_mhz, "dur": length / config.clock_mhz}
+    return {"ph": "X", "name": name} | track | times | {"args": {"cycle": first, "cycles": length} | details}
 
 
-def _label(row) -> tuple[str, dict]:
-    """Give an instruction's name on the track, and what else is shown of it."""
-    opcode = Opcode(row["opcode"])
+def _label(instruction) -> tuple[str, dict]:
+    """Give an instruction's name on the track, and the details that are shown with it."""
+    opcode = Opcode(instruction["opcode"])
     if opcode == Opcode.VECTOR:
-        return VectorOp(row["op"]).name, {"vectors": int(row["outer"] * row["inner"])}
+        return VectorOp(instruction["op"]).name, {"vectors": int(instruction["outer"] * instruction["inner"])}
     if opcode == Opcode.MAC:
-        return "MAC backward" if row["backward"] else "MAC forward", {}
-    kind = Traffic(row["kind"]).name.lower()
-    details: dict[str, bool | int | str] = {"compressed": bool(row["compressed"])}
+        return "MAC backward" if instruction["backward"] else "MAC forward", {}
+    kind = Traffic(instruction["kind"]).name.lower()
+    details: dict[str, bool | int | str] = {"compressed": bool(instruction["compressed"])}
     if opcode in (Opcode.LOAD, Opcode.STORE):
-        details |= {"memory": Memory(row["memory"]).name.lower(), "vectors": int(row["outer"] * row["inner"])}
+        details["memory"] = Memory(instruction["memory"]).name.lower()
+        details["vectors"] = int(instruction["outer"] * instruction["inner"])
     return f"{opcode.name} {kind}", details

@@ -40,13 +40,13 @@ class Configuration:
     layers: int
     batch: int
     steps: int
-    # With shared tokens x are vectors of so many tokens. Slices let the channels work in groups.
+    # With shared tokens, x has the vectors of so many tokens. Slices let the channels work in groups.
     execution: Execution = field(default_factory=Execution)
     masked: bool = False  # sequences have random lengths
     delta_threshold: float = 0.0  # elements of δ below it are dropped
-    budget: float = 1.0  # share of the memory that the network takes which it may have; below 1 cells spill
+    budget: float = 1.0  # memory budget over the memory that the network needs; below 1 cells spill
     seed: int = 1
-    kept_cells: float = 1.0  # share of the cells that are kept, see :func:`etalstm.model.measured.early_cells`
+    kept_cells: float = 1.0  # share of the cells that are not skipped, see :func:`etalstm.model.measured.early_cells`
     cell: str = LSTM.name
 
     @property
@@ -105,7 +105,7 @@ CONFIGURATIONS = (
     Configuration("slice sparse", "slice", 64, 128, 1, 16, 4, PRUNED),
     Configuration("slice dynamic", "slice", 40, 160, 1, 16, 3, Execution.read(architecture="dynamic")),
     Configuration("vcu128 dense", "vcu128", 512, 512, 1, 16, 2, Execution.read(storage="ms1-bf16")),
-    # so 0.1 of δ is not zero
+    # with this threshold 0.1 of δ is not zero
     Configuration("vcu128 sparse", "vcu128", 512, 512, 1, 16, 2,
                   Execution.read(storage="ms1-bf16"), delta_threshold=0.17),
 )  # fmt: skip
@@ -134,7 +134,7 @@ def check(
 
 
 def check_all(configurations: Sequence[Configuration], as_json: bool = False) -> float:
-    """Run configurations on both; print a line for each, and the largest error. Give it."""
+    """Compare model and Verilog on configurations, a line each; print the largest error last, and give it."""
     largest = 0.0
     for configuration in configurations:
         found = compare(configuration)
@@ -152,7 +152,7 @@ def _line(found: dict) -> str:
 
 
 class ModelledAccelerator(Accelerator):
-    """An accelerator whose programs go through the model too, with what they leave in memory.
+    """An accelerator that runs the cycle model of each program after it, on the memory that the program leaves.
 
     `cycles`, `model_cycles`: of all programs. `session`: whose programs run; set by the user.
     """

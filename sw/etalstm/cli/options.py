@@ -1,4 +1,4 @@
-"""Options that several commands read alike."""
+"""Options that several commands have in common."""
 
 import math
 from pathlib import Path
@@ -20,7 +20,7 @@ TraceLast = Annotated[int | None, Option("--trace-last", help="With --trace: las
 
 
 def option(text: str, panel: str, *names: str) -> OptionInfo:
-    """Declare an option that stands in a group of the help."""
+    """Declare an option that stands in a panel of the help."""
     return Option(*names, help=text, rich_help_panel=panel)
 
 
@@ -40,13 +40,13 @@ def trace_options(trace: Path | None, first: int | None, last: int | None) -> di
 def parse_densities(text: str) -> list[float]:
     """Read shares of nonzero values, separated by commas. Raises ``ValueError`` if one is not a number from 0 to 1."""
     densities = []
-    for part in text.split(","):
+    for number in text.split(","):
         try:
-            density = float(part)
+            density = float(number)
         except ValueError:
             density = math.nan
         if not 0 <= density <= 1:
-            raise ValueError(f"densities must be numbers from 0 to 1, separated by commas, got {part!r} in {text!r}")
+            raise ValueError(f"densities must be numbers from 0 to 1, separated by commas, got {number!r} in {text!r}")
         densities.append(density)
     return densities
 

@@ -1,4 +1,4 @@
-"""What commands print, and what they say where a package is missing that an extra installs."""
+"""Prints results and remarks of commands, and imports modules whose packages an extra installs."""
 
 import importlib
 import importlib.util
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from etalstm.errors import DeviceError
 
-_ANY = 10_000  # columns: more than any table has
+ANY_WIDTH = 10_000  # characters: more than any table has
 
 
 def say(text: str) -> None:
@@ -35,11 +35,11 @@ def print_rows(
 def print_table(table: Table) -> None:
     """Print a table on standard output, in the width that it needs, where a terminal or a file offers less."""
     console = Console()
-    needed = console.measure(table, options=console.options.update(max_width=_ANY)).maximum
+    needed = console.measure(table, options=console.options.update(max_width=ANY_WIDTH)).maximum
     Console(width=max(console.width, needed)).print(table)
 
 
-def give(result: dict, as_json: bool, show: Callable[[dict], object]) -> None:
+def print_result(result: dict, as_json: bool, show: Callable[[dict], object]) -> None:
     """Print a result: as one JSON object, or as `show` does."""
     if as_json:
         print(json.dumps(result))
@@ -47,7 +47,7 @@ def give(result: dict, as_json: bool, show: Callable[[dict], object]) -> None:
         show(result)
 
 
-NAMES = {"torch": "PyTorch"}
+PACKAGE_NAMES = {"torch": "PyTorch"}
 
 
 def with_extra(module: str, extra: str = "torch", needed: tuple[str, ...] = ("torch",)) -> ModuleType:
@@ -58,6 +58,6 @@ def with_extra(module: str, extra: str = "torch", needed: tuple[str, ...] = ("to
     for name in needed:
         if importlib.util.find_spec(name) is None:
             raise DeviceError(
-                f"{NAMES.get(name, name)} is not installed; install the extra: pip install 'etalstm[{extra}]'"
+                f"{PACKAGE_NAMES.get(name, name)} is not installed; install the extra: pip install 'etalstm[{extra}]'"
             )
     return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""The classes that read a command line: commands with a grouped help, and groups that import a command to run it."""
+"""Reads a command line: commands whose help has panels, and groups that import a command when it is asked for."""
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,25 +11,25 @@ from typer.core import TyperCommand, TyperGroup
 from etalstm.cli import Group
 from etalstm.cli.catalogue import summary, unknown_command
 
-OTHERS = "Options"
+OTHERS = "Options"  # the panel of options without one
 ANY_WIDTH = 10_000  # the help is as wide as the terminal
 FIRST = "the first argument"
 
 
 def _write_options(command: TyperCommand | TyperGroup, ctx, formatter) -> None:
     """Write options under their ``rich_help_panel``, in the order of the first of each, and arguments above them."""
-    groups: dict[str, list] = {}
+    panels: dict[str, list] = {}
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
         if record is not None:
-            groups.setdefault(getattr(parameter, "rich_help_panel", None) or OTHERS, []).append(record)
-    for name, records in groups.items():
+            panels.setdefault(getattr(parameter, "rich_help_panel", None) or OTHERS, []).append(record)
+    for name, records in panels.items():
         with formatter.section(name):
             formatter.write_dl(records)
 
 
 class Command(TyperCommand):
-    """A command whose options stand in groups of the help."""
+    """A command whose options stand in panels of the help."""
 
     def format_options(self, ctx, formatter) -> None:
         """Write the options."""
@@ -90,7 +90,7 @@ class CommandGroup(TyperGroup):
 
 
 def load(name: str, entry: str | Group):
-    """Import a command, or make a group; give what reads its command line."""
+    """Import a command, or make a group of commands; give its parser."""
     if isinstance(entry, Group):
         alone = _unless_invoked(_function(entry.module, name)) if entry.module else help_unless_invoked
         return load_group(name, entry, alone)
@@ -140,7 +140,7 @@ def _function(module: str, name: str) -> Callable:
 
 
 def _unless_invoked(function: Callable) -> Callable:
-    """Give a function that does nothing where a command of its group runs; its own options are refused there."""
+    """Wrap a group's function: where a command of the group runs, it does nothing, and refuses options of the group."""
 
     @wraps(function)
     def run(context: typer.Context, **options):

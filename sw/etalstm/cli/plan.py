@@ -30,7 +30,7 @@ from etalstm_sim.checks.control import Refusal
 from etalstm_sim.checks.model import Ending, Model
 from etalstm_sim.checks.refusals import Sizes
 
-MOST_STEPS = 10_000_000  # executed instructions of a program that are looked at: some seconds
+MOST_STEPS = 10_000_000  # executed instructions of a program that are checked: some seconds
 
 PLANNED = f"{SIZES} lengths preset {CHOICES} memory memory_budget"
 
@@ -66,7 +66,7 @@ def plan(
     work = Work(slices=slices or ("1" if benchmark is None else AUTO), **of_work)
     if not 0 <= density <= 1:
         raise ValueError(f"density must be 0 to 1, got {density}")
-    how = _how(work) | {"density": density}
+    plan_options = _plan_options(work) | {"density": density}
     if disassemble:
         refuse(context, "not used where programs are printed as text", "as_json", "density")
     if benchmark is not None:
@@ -75,10 +75,10 @@ def plan(
     if benchmark is not None:
         if disassemble or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble or --storage all")
-        return plan_benchmarks(named(benchmark), config, work.execution(storage or STORAGE), how, as_json)
+        return plan_benchmarks(named(benchmark), config, work.execution(storage or STORAGE), plan_options, as_json)
 
     def planned(policy: str) -> Plan:
-        return plan_at_density(config, *work.sizes, work.execution(policy), **how)
+        return plan_at_density(config, *work.sizes, work.execution(policy), **plan_options)
 
     if storage == "all":
         refuse(context, "not used with --storage all, which compares plans", "disassemble")
@@ -93,7 +93,7 @@ def plan(
 
 
 def show(planned: Plan, step_cycles: dict[int, float], as_json: bool) -> None:
-    """Print one plan, and what other numbers of groups would cost: the cycles of a step's products."""
+    """Print one plan, and the cycles that a step's products would take in other numbers of groups."""
     footprint, traffic, placement = planned.footprint(), planned.traffic(), planned.place()
     assert placement is not None  # nothing else is in the memory
     instructions = {name: len(program.words) for name, program in planned.programs.items()}
@@ -110,7 +110,7 @@ def show(planned: Plan, step_cycles: dict[int, float], as_json: bool) -> None:
     if planned.spareable_bytes:
         print(f"Weights that are read at most, if their rows are needed: {planned.spareable_bytes:,} bytes")
     _print_numbers("Programs", ["name", "instructions"], instructions.items())
-    print(where(placement, planned.config.port_bytes))
+    print(placement_text(placement, planned.config.port_bytes))
     if planned.groups > 1:
         print(f"{planned.groups} groups of channels, each works on its own part of the batch.")
     if other := runner_up(planned.groups, step_cycles):
@@ -121,8 +121,8 @@ def show(planned: Plan, step_cycles: dict[int, float], as_json: bool) -> None:
     print("Weights that do not stay in the lanes are loaded for each tile.")
 
 
-def where(placement: Placement, port_bytes: int) -> str:
-    """Say where windows and programs lie in a memory that has nothing else in it."""
+def placement_text(placement: Placement, port_bytes: int) -> str:
+    """Write at which addresses windows and programs lie in a memory that has nothing else in it."""
     windows = f"{placement.channels} windows of {placement.window_bytes:,} bytes"
     if placement.stride == placement.window_bytes:
         return f"{windows}, one behind the other, then the programs, from address {placement.programs:#x} on."
@@ -154,34 +154,34 @@ def _print_numbers(title, columns, rows) -> None:
 
 
 def plan_benchmarks(
-    benchmarks: list[Benchmark], config: Config, execution: Execution, how: dict, as_json: bool
+    benchmarks: list[Benchmark], config: Config, execution: Execution, plan_options: dict, as_json: bool
 ) -> None:
     """Plan benchmarks one after the other, and print what each costs: one JSON object a line, or a table.
 
-    `how`: of :func:`etalstm.plan.choose.fit.plan_at_density`. Without `memory_bytes` these are all that the machine
-    can address.
+    `plan_options`: of :func:`etalstm.plan.choose.fit.plan_at_density`. Without `memory_bytes` the memory is all that
+    the machine can address.
     """
-    if how["memory_bytes"] is None:
-        how |= {"memory_bytes": 1 << config.address_bits}
+    if plan_options["memory_bytes"] is None:
+        plan_options |= {"memory_bytes": 1 << config.address_bits}
     found = []
     for benchmark in benchmarks:
-        found.append(costs(benchmark, config, execution, how))
+        found.append(costs(benchmark, config, execution, plan_options))
         if as_json:
             print(json.dumps(found[-1]), flush=True)
     if not as_json:
-        _show_benchmarks(found, how["memory_bytes"])
+        _show_benchmarks(found, plan_options["memory_bytes"])
 
 
-def costs(benchmark: Benchmark, config: Config, execution: Execution, how: dict) -> dict:
-    """Plan a benchmark.
+def costs(benchmark: Benchmark, config: Config, execution: Execution, plan_options: dict) -> dict:
+    """Plan a benchmark, and give what the plan costs.
 
     Gives a dict: ``benchmark``, ``storage``, ``program_bytes``, ``plan_seconds``, ``memory_bytes``, ``groups``,
-    ``slices``; ``step_cycles``, what the products of a step cost by number of groups, fits the memory or not; and
-    ``dense_bytes``, what dense storage would take of the memory without programs.
+    ``slices``; ``step_cycles``: cycles of a step's products by number of groups, whether it fits the memory or not; and
+    ``dense_bytes``: memory that dense storage would take, without programs.
     """
-    sizes, choose_slices = (benchmark.network, benchmark.batch, benchmark.steps), how["choose_slices"]
+    sizes, choose_slices = (benchmark.network, benchmark.batch, benchmark.steps), plan_options["choose_slices"]
     start = time.perf_counter()
-    plan = plan_at_density(config, *sizes, execution, **how)
+    plan = plan_at_density(config, *sizes, execution, **plan_options)
     program_bytes = plan.program_bytes
     seconds = time.perf_counter() - start
     return {
@@ -193,7 +193,7 @@ def costs(benchmark: Benchmark, config: Config, execution: Execution, how: dict)
         "groups": plan.groups,
         "slices": plan.map.division.slices,
         "step_cycles": alternatives(config, *sizes[:2], execution, choose_slices=choose_slices),
-        "dense_bytes": Plan(config, *sizes, masked=how["masked"]).windows_bytes,
+        "dense_bytes": Plan(config, *sizes, masked=plan_options["masked"]).windows_bytes,
     }
 
 
@@ -219,12 +219,12 @@ def _show_benchmarks(found: list[dict], memory: int) -> None:
 def check(storage: Annotated[str, Option(help=STORAGE_HELP)] = DENSE, **of_work: Any) -> None:
     """Tell how each program of a plan ends, by a model of the machine's checks; exit code 1 unless all are DONE."""
     work = Work(**of_work)
-    how = _how(work) | {"density": 1.0}
-    check_programs(plan_at_density(named_preset(work.preset), *work.sizes, work.execution(storage), **how))
+    config, plan_options = named_preset(work.preset), _plan_options(work) | {"density": 1.0}
+    check_programs(plan_at_density(config, *work.sizes, work.execution(storage), **plan_options))
 
 
-def _how(work: Work) -> dict[str, Any]:
-    """Give the options of :func:`etalstm.plan.choose.fit.plan_at_density`; ``ValueError`` if a size is none."""
+def _plan_options(work: Work) -> dict[str, Any]:
+    """Give the options of :func:`etalstm.plan.choose.fit.plan_at_density`; ``ValueError`` if a size is below 1."""
     check_sizes(batch=work.batch, steps=work.steps)
     if work.memory_budget is not None:
         check_size("memory_budget", work.memory_budget)
@@ -238,11 +238,11 @@ def check_programs(planned: Plan) -> None:
     """Print how each program ends, in the order of an iteration.
 
     The exit code is 0 only if every program is certain to end with DONE. It is 1 if the machine refuses a program, if a
-    program may end otherwise than with DONE, and if a program is too long to be looked at to its end. In the last two
+    program may end otherwise than with DONE, and if a program is too long to be checked to its end. In the last two
     cases a line says why.
 
-    Segments share memory, and their backward passes run from the last one to the first. The host brings back the
-    streams of a segment; here its forward pass runs again, which writes the same ones.
+    Segments share memory, and their backward passes run from the last segment to the first. On a machine the host
+    brings back the streams of a segment. Here the segment's forward pass runs again, which writes the same streams.
     """
     config, programs, certain = planned.config, planned.programs, True
     model = Model(Sizes(config, planned.map.memory.window_bytes // config.beat_bytes, planned.groups), MOST_STEPS)
@@ -262,30 +262,30 @@ def check_programs(planned: Plan) -> None:
 
 
 def _text(ending: Ending) -> str:
-    """Say how a program ends: what is refused, then how it may end besides, then where the model gave up."""
+    """Write how a program ends: its refusals, then other statuses that are possible, then where the model gave up."""
     refusals = sorted(ending.refusals, key=lambda refusal: (refusal.number, refusal.status))
-    ends = [_place(refusal) for refusal in refusals]
+    ends = [_refusal_text(refusal) for refusal in refusals]
     if not refusals and not ending.is_cut:
         ends.append(Status.DONE.name)
-    parts = [" or ".join(ends), *(f"possibly {status.name}" for status in _unplaced(ending))]
+    texts = [" or ".join(ends), *(f"possibly {status.name}" for status in _without_refusal(ending))]
     if ending.is_cut:
-        parts.append(f"after {MOST_STEPS:,} instructions: not known")
-    return ", ".join(filter(None, parts))
+        texts.append(f"after {MOST_STEPS:,} instructions: not known")
+    return ", ".join(filter(None, texts))
 
 
-def _place(refusal: Refusal) -> str:
+def _refusal_text(refusal: Refusal) -> str:
     engine = "the sequencer" if refusal.engine is None else refusal.engine.name
     return f"{refusal.status.name} at instruction {refusal.number} by {engine}"
 
 
-def _unplaced(ending: Ending) -> list[Status]:
-    """Give the possible statuses that no refusal names."""
+def _without_refusal(ending: Ending) -> list[Status]:
+    """Give the possible statuses that are not those of a refusal."""
     return sorted(ending.possible - {refusal.status for refusal in ending.refusals})
 
 
 def _doubts(ending: Ending) -> Iterator[str]:
     """Say why it is not certain how a program ends."""
-    for status in _unplaced(ending):
+    for status in _without_refusal(ending):
         yield f"{status.name} is possible: {_WHY[status]}"
     if ending.is_cut:
         yield f"not certain: the program executes more than {MOST_STEPS:,} instructions, and no more are looked at"

@@ -63,7 +63,7 @@ def train(
         opened = stack.enter_context(open_on_ranks(settings.device, settings.preset, settings.pipeline))
         trainer = Trainer(settings, opened, folder, resume, overwrite, found)
         if trainer.data.buckets:
-            say(_described(trainer.data.buckets))
+            say(_buckets_text(trainer.data.buckets))
         if settings.shared_tokens != OFF:
             say(trainer.learner.sharing.reason)
         service = open_service(log, str(out), settings) if log else None
@@ -74,8 +74,8 @@ def train(
     return SIGNAL_EXIT + Signals[last["signal"]] if last["kind"] == "interrupted" else 0
 
 
-def _described(buckets: Mapping[int, int]) -> str:
-    """Tell the steps of each bucket, and the training sequences in it."""
+def _buckets_text(buckets: Mapping[int, int]) -> str:
+    """Write the most steps of each bucket, and how many training sequences it has."""
     sizes = ", ".join(f"{bound} ({count:,})" for bound, count in buckets.items())
     return f"buckets, by their most steps (and training sequences): {sizes}"
 

@@ -42,7 +42,7 @@ def loaded(run: Path, device: str, preset: str | None, checkpoint: str | None) -
 
 
 def data_of(model: TrainedModel, data: Path | None) -> DataSet:
-    """Open the data set of a model's run; of a user's own file another one, which is a test split as a whole.
+    """Open the data set of a model's run, or another file of the same form, all of which is then the test split.
 
     Raises ``ValueError`` or :class:`DataError` as :func:`etalstm.data.open_data`.
     """
@@ -115,7 +115,7 @@ def lines_of(file: Path) -> list[str]:
 
 
 def _answers_of_lines(model: TrainedModel, lines: list[str]) -> list:
-    """Answer lines; None for a blank one, so that answers and lines have the same numbers."""
+    """Answer each line; the answer to a blank line is None, so that there are as many answers as lines."""
     answers = iter(model.predict([line for line in lines if line.strip()]))
     return [next(answers) if line.strip() else None for line in lines]
 

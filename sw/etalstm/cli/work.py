@@ -23,8 +23,8 @@ from etalstm.network.slices import AUTO
 from etalstm.train.declared import setting
 
 NETWORK, COMPUTED = "Network and batch", "How they are computed"
-PANELS = (NETWORK, COMPUTED)  # groups of the help, in their order
-# Names of settings that commands take together.
+PANELS = (NETWORK, COMPUTED)  # panels of the help, in their order
+# Names of settings that several commands take as a whole.
 SIZES = "inputs hidden layers cell batch steps"
 CHOICES = "weight_format shared_tokens input_threshold refresh"
 
@@ -56,7 +56,7 @@ class Work:
 
     @property
     def network(self) -> NetworkShape:
-        """The network's shape; ``ValueError`` if there is none of these sizes."""
+        """The network's shape; ``ValueError`` if a size cannot be."""
         return NetworkShape(self.inputs, self.hidden, self.layers, self.cell)
 
     @property
@@ -70,9 +70,9 @@ class Work:
         return slices_or_auto(self.slices) == AUTO
 
     def execution(self, storage: str | None = None, theta: str = "0") -> Execution:
-        """Make what is handed on; raises as :meth:`etalstm.network.execution.Execution.read`.
+        """Give how the network is computed; raises as :meth:`etalstm.network.execution.Execution.read`.
 
-        Where the slices are to be chosen there is one.
+        Slices that the machine is still to choose count as one.
         """
         number = slices_or_auto(self.slices)
         return Execution.read(

@@ -34,7 +34,7 @@ OF_DENSE_START = (
 
 
 RUN, DATA, MODEL, LEARN, CHANGE, MACHINE = "The run", "Data", "Model", "Learning", "Steps", "Machine"
-PANELS = (RUN, DATA, MODEL, LEARN, CHANGE, MACHINE)  # groups of the help, in their order
+PANELS = (RUN, DATA, MODEL, LEARN, CHANGE, MACHINE)  # panels of the help, in their order
 
 OF_LANGUAGE = Unused(f"only used with --task {SPEECH}", lambda run, _: run.task == LANGUAGE)
 OF_SPEECH = Unused(f"only used with --task {LANGUAGE}", lambda run, _: run.task == SPEECH)

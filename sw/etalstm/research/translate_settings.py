@@ -20,7 +20,7 @@ RECOMPUTE = ("auto", "on", "off")  # the modes of etalstm.nn.recompute, which ne
 _WORD = re.compile(r"\w+(?:['’.,-]\w+)*|[^\w\s]")
 
 RUN, DATA, MODEL, LEARN, MACHINE = "The run", "Data", "Model", "Learning", "Machine"
-PANELS = (RUN, DATA, MODEL, LEARN, MACHINE)  # groups of the help, in their order
+PANELS = (RUN, DATA, MODEL, LEARN, MACHINE)  # panels of the help, in their order
 
 
 @dataclass(frozen=True)

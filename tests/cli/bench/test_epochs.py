@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from etalstm.cli.application import run
-from etalstm.cli.bench.epochs import ALONE, PIPELINE, SHARED, anchors, line, of_epoch
+from etalstm.cli.bench.epochs import ALONE, PIPELINE, SHARED, anchors, line, sum_epoch
 
 SIZES = ("bench", "epochs", "--preset", "test", "--hidden", "4", "--layers", "2", "--batch", "32", "--boards", "2")
 
@@ -30,7 +30,11 @@ def test_steps_between_the_modelled_ones_are_interpolated():
     steps = anchors([3, 81, 9])
     assert steps == [3, 9, 27, 81]
     numbers = np.array([[10 * n, 100 * n + 7, n] for n in steps], float)
-    assert of_epoch(Counter({3: 2, 50: 1}), steps, numbers) == {"cycles": 5621, "network_bytes": 56, "seconds": 0.56}
+    assert sum_epoch(Counter({3: 2, 50: 1}), steps, numbers) == {
+        "cycles": 5621,
+        "network_bytes": 56,
+        "seconds": 0.56,
+    }
 
 
 @pytest.mark.parametrize("boards", ["1", "2,x", ","])

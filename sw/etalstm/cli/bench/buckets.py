@@ -1,4 +1,4 @@
-"""``eta-lstm bench buckets``: what length buckets save of padding, and of cycles."""
+"""``eta-lstm bench buckets``: padding and cycles that length buckets save."""
 
 import json
 from contextlib import nullcontext
@@ -41,9 +41,9 @@ class IterationCycles:
         return self._session.counters()["cycles"]
 
     def of_real_steps(self, lengths: np.ndarray) -> float:
-        """Give the cycles of a batch with as many steps of all sequences, none of which is padding.
+        """Give the cycles of a batch without padding that has as many real steps: all sequences have the mean length.
 
-        A mean length between two whole ones is between their cycles.
+        If the mean length is no integer, its cycles are interpolated between those of the next two integers.
         """
         mean = float(lengths.mean())
         below = int(mean)
@@ -55,8 +55,8 @@ class IterationCycles:
 def measured_epoch(data: DataSet, buckets: str, batch: int, count: int, cycles: IterationCycles | None) -> dict:
     """Measure an epoch of training: its batches, their steps and padding, and the cycles if they are wanted.
 
-    ``cycles`` is the mean of `count` batches, times all. ``of_real_steps`` is the same over what the real steps of
-    those batches alone would take.
+    ``cycles`` is the mean over `count` batches, times the number of all. ``of_real_steps`` is their cycles over those
+    that their real steps alone would take.
     """
     found = data.in_buckets(read_buckets(buckets), batch)
     batches = found.epoch("train", batch, found.steps, np.random.default_rng(0))
@@ -89,7 +89,8 @@ def buckets(
 ) -> None:
     """Measure the padding of an epoch without buckets, with given ones and with automatic ones.
 
-    Of the Penn Treebank that is of its sentences. With a preset also the cycles of the simulated accelerator.
+    The sequences of the Penn Treebank are its sentences. With a preset, measure the cycles of the simulated accelerator
+    too.
     """
     network = NetworkShape(inputs, hidden)
     check_sizes(batch=batch, batches=batches)

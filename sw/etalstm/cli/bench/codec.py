@@ -1,4 +1,4 @@
-"""``eta-lstm bench codec``: does the codec keep up, and does it hold the products back?"""
+"""``eta-lstm bench codec``: the codec's throughput, and how much it slows down products beside it."""
 
 import json
 from statistics import NormalDist
@@ -19,26 +19,25 @@ from etalstm_hw.contract import PARAMETER_THRESHOLDS
 
 
 def threshold_for(density: float) -> float:
-    """Give the θ that a share of `density` of normally distributed numbers is not below, in magnitude."""
+    """Give the θ with which a share of `density` of normally distributed numbers have a magnitude of at least θ."""
     if density == 0:
         return float(np.finfo(np.float32).max)
     return max(NormalDist().inv_cdf(1 - density / 2), 0.0)
 
 
 def rates(alone: dict, products: dict, beside: dict, elements: int, channels: int) -> dict:
-    """Put the counters of three programs together: of streams, of products, and of both.
+    """Compare the counters of three programs: of streams `alone`, of `products`, and of both `beside` each other.
 
-    `alone`, `products`, `beside`: counters. `elements`: that a channel compresses, and decompresses. Gives a dict:
-    ``elements_per_cycle`` of the compressor, while the decompressor takes as many; ``mac_cycles`` of a channel from
-    each MAC instruction's start to its last MAC without streams, and ``beside_mac_cycles`` with them; ``stalled``: what
-    was lost, as a share.
+    `elements`: how many a channel compresses, and decompresses. Gives a dict: ``elements_per_cycle`` of the compressor;
+    the decompressor takes as many. ``mac_cycles``: of a channel from each MAC instruction's start to its last MAC,
+    without streams. ``beside_mac_cycles``: the same with streams. ``stalled``: by which share the latter are more.
     """
-    quiet, busy = (counters["mac_phase"] / channels for counters in (products, beside))
+    without, with_streams = (counters["mac_phase"] / channels for counters in (products, beside))
     return {
         "elements_per_cycle": elements / alone["cycles"],
-        "mac_cycles": quiet,
-        "beside_mac_cycles": busy,
-        "stalled": busy / quiet - 1,
+        "mac_cycles": without,
+        "beside_mac_cycles": with_streams,
+        "stalled": with_streams / without - 1,
     }
 
 
@@ -55,10 +54,10 @@ def codec(
 ) -> None:
     """Measure the codec alone, and products with x alone and beside it."""
     wanted = parse_densities(densities)
-    kept = Storage(storage)
-    if not kept.compressed:
+    policy = Storage(storage)
+    if not policy.compressed:
         raise ValueError(f"storage must be one that compresses, got {storage!r}")
-    shape = TrainingShape(NetworkShape(inputs, hidden), batch, steps, Execution(storage=kept), log_share=1.0)
+    shape = TrainingShape(NetworkShape(inputs, hidden), batch, steps, Execution(storage=policy), log_share=1.0)
     with open_machine(preset, stall=stall) as device:
         session = device.create(shape)
         if not isinstance(session, HardwareSession):

@@ -25,14 +25,14 @@ from etalstm_hw.config import Config
 from etalstm_hw.config import preset as named_preset
 
 ANCHORS = 4
-"""Numbers of steps that are modelled; what is between them is interpolated, as each step adds as many cycles."""
+"""How many numbers of steps are modelled. Between them cycles are interpolated, as each step adds equally many."""
 
 NUMBERS = ("milliseconds", "cycles", "network_bytes")
 ALONE, SHARED, PIPELINE = "one board", "shared batch", "pipeline"
 
 
 def anchors(most: Sequence[int]) -> list[int]:
-    """Choose numbers of steps from the least to the most, evenly on a scale of factors."""
+    """Choose :data:`ANCHORS` numbers of steps from the least to the most, evenly on a logarithmic scale."""
     found = np.geomspace(min(most), max(most), ANCHORS).round().astype(int)
     return sorted(set(found.tolist()))
 
@@ -42,8 +42,8 @@ def iterations(
 ) -> dict[tuple[str, int], np.ndarray]:
     """Model an iteration of some numbers of steps in all arrangements.
 
-    Gives a dict: from (arrangement, boards) to an array (len(steps), 3) of :data:`NUMBERS`; an arrangement that there
-    is not is left out.
+    Gives a dict from (arrangement, boards) to an array (len(steps), 3) of :data:`NUMBERS`. A pipeline is left out if
+    some of the numbers of steps have none.
     """
     sizes, found = [(network, batch, count) for count in steps], {}
     measure = remembering(partial(measure_all, processors=count_processors(), config=config))
@@ -66,24 +66,24 @@ def epoch(data: DataSet, buckets: str, batch: int) -> tuple[Counter, float]:
     return Counter(len(each.x) for each in batches), padding(batches)
 
 
-def of_epoch(counts: Counter, steps: list[int], numbers: np.ndarray) -> dict:
-    """Add up :data:`NUMBERS` over an epoch's batches, of those of some numbers of steps."""
+def sum_epoch(counts: Counter, steps: list[int], numbers: np.ndarray) -> dict:
+    """Add up :data:`NUMBERS` over an epoch's batches, interpolated from `numbers` (len(steps), 3) at `steps`."""
     lengths, times = map(np.array, zip(*counts.items(), strict=True))
-    milliseconds, cycles, sent = (float(times @ np.interp(lengths, steps, column)) for column in numbers.T)
-    return {"cycles": round(cycles), "network_bytes": round(sent), "seconds": milliseconds / 1e3}
+    milliseconds, cycles, network_bytes = (float(times @ np.interp(lengths, steps, column)) for column in numbers.T)
+    return {"cycles": round(cycles), "network_bytes": round(network_bytes), "seconds": milliseconds / 1e3}
 
 
 def measured(
     data: DataSet, cases: Sequence[str], config: Config, network: NetworkShape, batch: int, boards: Sequence[int]
 ) -> Iterator[dict]:
-    """Give an entry for each arrangement and each way of making buckets, that without any on one board first."""
+    """Give an entry for each arrangement and each way of making buckets; the first is one board without buckets."""
     epochs = {case: epoch(data, case, batch) for case in cases}
     steps = anchors([count for counts, _ in epochs.values() for count in counts])
     found, first = iterations(config, network, batch, steps, boards), None
     for (arrangement, count), numbers in found.items():
-        for case, (counts, empty) in epochs.items():
+        for case, (counts, padded) in epochs.items():
             entry: dict[str, Any] = {"data": data.name, "arrangement": arrangement, "boards": count, "buckets": case}
-            entry |= {"padding": empty} | of_epoch(counts, steps, numbers)
+            entry |= {"padding": padded} | sum_epoch(counts, steps, numbers)
             first = first or entry["seconds"]
             yield entry | {"speedup": first / entry["seconds"]}
 
@@ -117,7 +117,7 @@ def epochs(
 
 
 def read_boards(text: str) -> int:
-    """Read a number of boards; ``ValueError`` if it is none above 1."""
+    """Read a number of boards; ``ValueError`` if it is not an integer above 1."""
     if not text.strip().isdecimal() or int(text) < 2:
         raise ValueError(f"boards must be numbers above 1 with commas between, got {text!r}")
     return int(text)

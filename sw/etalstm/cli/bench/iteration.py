@@ -55,10 +55,10 @@ def measure(session, shape: TrainingShape, forward_only: bool = False) -> tuple[
 
 
 def account(counters: dict, macs: int, channels: int, lanes: int) -> dict:
-    """Divide the cycles of an iteration: those of useful MACs, and every lost one by its cause.
+    """Divide the cycles of an iteration into those of useful MACs and, by their causes, lost ones.
 
-    Lost cycles are averages over channels. ``padding`` are MACs of lanes that hold no row or column, less those that
-    were saved because a scalar was zero. Useful and lost cycles add up to all cycles.
+    Lost cycles are averages over channels. ``padding`` are MACs of lanes without a row or column, less those that were
+    saved because a scalar was zero. Useful and lost cycles add up to all cycles.
     """
     cycles = counters["cycles"]
     useful = macs / (channels * lanes)

@@ -44,9 +44,9 @@ def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen: Any
 
 
 def measure(settings: Settings, device: HardwareDevice, run: Path, amount: Amount) -> dict:
-    """Train a run's network on some batches; give what the machine did.
+    """Train a run's network on some batches, and measure the machine.
 
-    A machine that skips no zeros takes the same cycles for every batch of as many steps. So one batch tells them,
+    A machine that skips no zeros takes the same cycles for all batches of as many steps. So it trains on one batch,
     unless it skips cells or compresses intermediates, or the run has length buckets.
 
     Gives a dict: ``batches``; ``cycles`` of an iteration, their mean, and of each pass in ``passes``; ``deviation``:
@@ -63,8 +63,8 @@ def measure(settings: Settings, device: HardwareDevice, run: Path, amount: Amoun
     other = "input_threshold", "refresh", "batch", "buckets"  # no epoch of the run goes on here
     learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, other, amount.length)
     chosen = amount.choose(learner.data, settings.batch, learner.steps)
-    reduced = settings.skipping is not None or learner.shape.execution.storage.compressed
-    alike = not (reduced or architecture(settings.architecture).skips or learner.data.buckets)
+    varies = settings.skipping is not None or learner.shape.execution.storage.compressed
+    alike = not (varies or architecture(settings.architecture).skips or learner.data.buckets)
     chosen = chosen[:1] if alike else chosen
     assert settings.learning_rate is not None  # Settings puts the optimizer's there
     counts, usage = [], Usage()
@@ -97,7 +97,7 @@ def measure(settings: Settings, device: HardwareDevice, run: Path, amount: Amoun
 
 
 def least_words(usage: Usage, storage: Storage) -> float:
-    """Give the words of P's masks and kept elements, of cells none of which was skipped."""
+    """Give the words that masks and kept elements of P take, where no cell is skipped."""
     masks = len(KINDS) * usage.elements / STREAM_BLOCK
     return masks + sum(usage.kept) / (2 if storage.layer(0).bf16 else 1)
 
@@ -106,7 +106,7 @@ def trained_iteration(
     weights: Path, dataset: str | None, data: Path | None, amount: Amount, against: Sequence[Contender], stall: float,
     as_json: bool, **chosen,
 ) -> None:  # fmt: skip
-    """Print the measures of η-LSTM with all that was chosen, and of other machines on the same batches.
+    """Print the measures of η-LSTM as it was `chosen`, and of other machines on the same batches.
 
     Parameters
     ----------
@@ -114,9 +114,9 @@ def trained_iteration(
     against : sequence of Contender    the other machines, with or without MS1 and MS2
     stall : float                      probability that a memory handshake waits a cycle
     as_json : bool
-        One object at the end instead of a line as soon as each is known; ``speedup`` is how many times as fast η-LSTM
-        is. What skips zeros spends no product on padding, the others do: ``speedup_on_real_steps`` counts of their
-        cycles the share that the real steps of η-LSTM's batches are of all.
+        One object at the end, instead of lines as soon as a machine is measured. ``speedup``: the machine's cycles over
+        those of η-LSTM. ``speedup_on_real_steps``: the same, with cycles on padding left out. Machines that skip zeros
+        have none; of the others' cycles the share of real steps in η-LSTM's batches counts.
     """
     settings = settings_of(weights, dataset, data, **chosen)
     found: dict[str, dict] = {}
@@ -137,7 +137,7 @@ def trained_iteration(
 
 
 def heading(settings: Settings) -> str:
-    """Say what is measured, and head the columns of :func:`line`."""
+    """Write what is measured, and headings above the columns of :func:`line`."""
     theta = settings.theta if isinstance(settings.theta, tuple) else (settings.theta,) * len(KINDS)
     return (
         f"{settings.dataset}, hidden {settings.hidden}, layers {settings.layers}, batch {settings.batch}, "
@@ -171,7 +171,7 @@ def line(name: str, entry: dict) -> str:
 
 
 def _moved(entry: dict) -> str:
-    """Say how many bytes of each kind an iteration reads and writes."""
+    """Write how many bytes of each kind an iteration reads and writes."""
     read, written = entry["bytes"]["read"], entry["bytes"]["write"]
     each = {kind: (read[kind] + written[kind]) / entry["batches"] / MEGA for kind in read}
     return ", ".join(f"{kind} {value:.2f} MB" for kind, value in each.items())

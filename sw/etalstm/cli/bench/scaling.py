@@ -1,4 +1,4 @@
-"""``eta-lstm bench scaling``: how much faster more and more boards are, by the cycle model."""
+"""``eta-lstm bench scaling``: speedup by number of boards, by the cycle model."""
 
 import json
 from functools import partial
@@ -22,7 +22,7 @@ from etalstm_hw.config import preset as named_preset
 
 
 def numbers_of_boards(most: int, batch: int) -> list[int]:
-    """Give powers of two from 2: as many boards as are wanted, and as have a sequence each."""
+    """Give powers of two from 2 to `most` boards, at most as many as there are sequences."""
     return [1 << power for power in range(1, min(most, batch).bit_length())]
 
 
@@ -64,7 +64,7 @@ def scaling(
 
 
 def point(shared: dict) -> dict:
-    """Give the gains, of what :meth:`Across.shared` says; that of a pipeline is None if there is none."""
+    """Give the speedups in a result of :meth:`Across.shared`; None for a pipeline, if there is none."""
     pipeline = shared["pipeline"]
     return {
         "boards": shared["boards"],

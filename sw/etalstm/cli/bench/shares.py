@@ -1,6 +1,6 @@
-"""``eta-lstm bench shares``: how the PEs of a machine that fixes them to kinds of work are best divided.
+"""``eta-lstm bench shares``: the best division of PEs, for a machine that fixes them to kinds of work.
 
-The shares of ``static`` and ``inference`` in :mod:`etalstm.network.architecture` were found with it.
+The divisions of ``static`` and ``inference`` in :mod:`etalstm.network.architecture` were found with it.
 """
 
 import json
@@ -18,7 +18,7 @@ from etalstm.network.shape import NetworkShape, check_size, operations
 from etalstm_hw.contract import SLOTS
 
 ELEMENTWISE = (1, 2, 3, 4, 6)
-# With fewer steps the norms of dW take longer than dW itself, where element-wise work has one PE: then a step is free.
+# With fewer steps, and one PE for element-wise work, the norms of dW take longer than dW itself: a step costs nothing.
 SIMULATED = (3, 4)
 UNEQUAL = 3  # PEs moved from outer products to MatMul, and back, around the best equal division
 # Element-wise operations on the PEs with dense storage: of a cell's forward and backward pass, and of each weight's
@@ -28,7 +28,7 @@ TREC_10 = NetworkShape(3072, 3072, 2), 128, 18  # network, batch, steps: our ben
 
 
 def work(network: NetworkShape, batch: int, steps: int) -> dict[str, float]:
-    """Give the shares of an iteration's operations that each kind of work has."""
+    """Give each kind of work's share of an iteration's operations."""
     macs = operations(network, batch, steps) / 2
     cells = network.layers * network.hidden_size * batch * steps
     weights = sum(network.rows * network.columns_of(layer) for layer in range(network.layers))
@@ -37,7 +37,7 @@ def work(network: NetworkShape, batch: int, steps: int) -> dict[str, float]:
 
 
 def halves(elementwise: int, moved: int = 0) -> Division:
-    """Give half of what element-wise work leaves to MatMul, and half to outer products, but for some that are moved."""
+    """Divide the PEs without element-wise work in halves, and move some from outer products to MatMul."""
     outer = (SLOTS - elementwise) // 2 - moved
     return Division(SLOTS - elementwise - outer, outer, elementwise)
 
@@ -45,8 +45,8 @@ def halves(elementwise: int, moved: int = 0) -> Division:
 class ShareSweep:
     """Looks for the divisions with the fewest cycles.
 
-    `measure`: gives the cycles of an architecture: of an iteration if it is called static, of a forward pass if
-    inference. `report`: told every measurement, a dict.
+    `measure`: gives the cycles of an architecture: of an iteration for ``static``, of a forward pass for ``inference``.
+    `report`: called with every measurement, a dict.
     """
 
     def __init__(self, measure: Callable[[Architecture], int], report: Callable[[dict], None]):

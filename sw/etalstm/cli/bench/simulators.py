@@ -1,4 +1,4 @@
-"""``eta-lstm bench simulators``: how fast the in-process simulator is, beside another one of the same Verilog."""
+"""``eta-lstm bench simulators``: speed of the in-process simulator, and of another one of the same Verilog."""
 
 import importlib
 import importlib.util
@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
-from etalstm.cli.output import give, say
+from etalstm.cli.output import print_result, say
 from etalstm.device import TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.network.execution import PRESET_HELP
@@ -45,16 +45,16 @@ def simulators(
     """
     shape = TrainingShape(NetworkShape(inputs, hidden, layers), batch, steps)
     if against is None:
-        against = _default(preset)
+        against = _default_against(preset)
     compare, show = {
         Against.COCOTB: (_with_cocotb, _show_cocotb),
         Against.WHOLE: (_trial("etalstm_sim.trials.speed.builds", "compare_builds"), _show_whole),
         Against.UNCHECKED: (_trial("etalstm_sim.trials.speed.protocol_cost", "compare_checkers"), _show_unchecked),
     }[against]
-    give(compare(preset, shape, say), as_json, show)
+    print_result(compare(preset, shape, say), as_json, show)
 
 
-def _default(preset):
+def _default_against(preset):
     apart = importlib.import_module("etalstm_sim.compiled.library").is_apart(named_preset(preset))
     return Against.WHOLE if apart else Against.COCOTB
 
@@ -68,7 +68,7 @@ def _with_cocotb(preset, shape, log):
 
 
 def _trial(module: str, name: str) -> Callable[..., dict]:
-    """Give a function that imports a trial, which needs the hardware description, when it is called."""
+    """Give a function that imports a trial when it is called, as trials need the hardware description."""
     return lambda *arguments: getattr(importlib.import_module(module), name)(*arguments)
 
 

@@ -1,4 +1,4 @@
-"""``eta-lstm bench skip``: how many of the cycles that zeros of δ would take are saved."""
+"""``eta-lstm bench skip``: cycles that are saved because zeros of δ are skipped."""
 
 import json
 from typing import Annotated
@@ -57,7 +57,7 @@ class DeltaProducts:
         return self._side.run()
 
     def stream_bytes(self) -> dict[str, int]:
-        """Give the bytes of the masks and kept words of all streams that each program reads, each time it does."""
+        """Give the bytes that each program reads of masks and kept words; a stream counts each time it is read."""
         return {name: 4 * sum(self._cast_words(program)) for name, program in self._programs.items()}
 
     def _cast_words(self, program):
@@ -70,14 +70,14 @@ class DeltaProducts:
 
 
 def savings(dense: dict, sparse: dict, stream_bytes: int, channels: int) -> dict:
-    """Compare a product's cycles with those of a dense δ, and the bytes of δ that it read with what it must read.
+    """Compare a product's cycles with those of a dense δ, and the bytes of δ that it read with those that it needs.
 
-    ``ideal_cycles`` are the dense ones less the zeros' share of the dense MACs; ``efficiency`` is the share of that
-    difference that is really saved. ``lost`` are cycles without a MAC by their cause, averages over channels:
-    ``broadcast_empty`` are those that wait for the memory, the codec or the search for the next scalar.
+    ``ideal_cycles``: the dense cycles less the zeros' share of the dense MACs. ``efficiency``: which share of that
+    difference is really saved. ``lost``: cycles without a MAC by their cause, averages over channels; those of
+    ``broadcast_empty`` wait for the memory, the codec or the search for the next scalar.
 
-    ``delta_bytes`` are all that were read of δ: streams filled up to whole beats, and their index beats;
-    ``stream_bytes`` are those of the masks and the kept words, ``overhead`` the first over the second.
+    ``delta_bytes``: all bytes that were read of δ, streams filled up to whole beats and their indices.
+    ``stream_bytes``: bytes of the masks and the kept words. ``overhead``: the first over the second.
     """
     zeros = sparse["scalars_skipped"] / sparse["scalars_seen"]
     saveable = zeros * dense["channel_cycles"]["mac"] / channels
@@ -128,10 +128,10 @@ def skip(
 
 
 def _skip_line(density: float, found: dict) -> str:
-    parts = [
+    products = [
         f"{name} {entry['cycles']:11,} of {entry['dense_cycles']:11,} cycles, efficiency {entry['efficiency']:.4f}, "
         f"waited {entry['lost'].get('broadcast_empty', 0) / entry['cycles']:.2%} for δ, "
         f"{entry['overhead']:.3f} × its masks and kept words"
         for name, entry in found.items()
     ]
-    return f"density {density:4.2f}:  " + f"\n{'':15s}".join(parts)
+    return f"density {density:4.2f}:  " + f"\n{'':15s}".join(products)

@@ -56,7 +56,7 @@ def program(
 
 @contextmanager
 def _off_the_bus(bus: PciBus, address: str | None) -> Iterator[None]:
-    """Take the card off the bus for as long as it is worked on, and put it back whatever comes."""
+    """Context in which the card is off the bus. Afterwards, and after an error, it is found again."""
     bus.check_writable()
     found = bus.find(VENDOR_ID, _DEVICES)
     if address is not None and address not in found:
@@ -71,7 +71,7 @@ def _off_the_bus(bus: PciBus, address: str | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(PciError):  # what went wrong before says more
+        with suppress(PciError):  # the first error says more
             bus.rescan(VENDOR_ID, _DEVICES, count)
         raise
     for each in bus.rescan(VENDOR_ID, _DEVICES, count):

@@ -40,7 +40,7 @@ def _path(path: Path | None) -> dict | None:
 
 
 def _amounts(amounts: Resources) -> dict[str, int | float]:
-    """Plain numbers; half a block RAM is the only fraction."""
+    """Give amounts as plain numbers; half a block RAM is the only fraction."""
     values = {kind: getattr(amounts, kind) for kind in KINDS}
     return {kind: int(value) if value == int(value) else float(value) for kind, value in values.items()}
 
@@ -51,7 +51,7 @@ def _deep(row: Row) -> Path | None:
 
 
 def too_much(result: Report, part: Resources) -> list[str]:
-    """Say what a design has more of than the limits allow: a share of the part, levels that no reason is known for."""
+    """List where a design exceeds the limits: on shares of the part, and on levels without a known reason."""
     shares = result.total.share_of(part)
     over = [
         f"{share:.1%} of the part's {kind}, the limit is {LARGEST_SHARE:.0%}"
@@ -66,7 +66,7 @@ def too_much(result: Report, part: Resources) -> list[str]:
 
 
 def as_dict(result: Report, part: Resources, name: str) -> dict:
-    """Plain values of a report: totals, shares of the part, a list of the modules."""
+    """Give a report as plain values: totals, shares of the part, a list of the modules."""
     modules = [
         {
             "name": row.name,
@@ -112,15 +112,15 @@ def resources(
         for name, result in found.items():
             print(json.dumps({"preset": name} | as_dict(result, XCVU37P, PART)))
     elif len(found) > 1:
-        print_table(_beside(found))
+        print_table(_comparison(found))
     else:
-        _print(found[preset])
+        _print_report(found[preset])
     if check and _exceeds(found):
         raise typer.Exit(1)
 
 
 def _exceeds(found: dict[str, Report]) -> bool:
-    """Say of every machine what it takes too much of, and whether there is such a thing."""
+    """Print where machines exceed the limits, and tell whether any does."""
     excess = {name: too_much(result, XCVU37P) for name, result in found.items()}
     for name, reasons in excess.items():
         if reasons:
@@ -128,8 +128,8 @@ def _exceeds(found: dict[str, Report]) -> bool:
     return any(excess.values())
 
 
-def _beside(found: dict[str, Report]) -> Table:
-    """Put what several machines take beside each other, with the share of the part."""
+def _comparison(found: dict[str, Report]) -> Table:
+    """Make a table of what several machines take, with the share of the part."""
     table = Table(f"of {PART}", *(Column(name, justify="right") for name in found))
     totals = [result.total for result in found.values()]
     shares = [total.share_of(XCVU37P) for total in totals]
@@ -142,7 +142,7 @@ def _beside(found: dict[str, Report]) -> Table:
     return table
 
 
-def _print(result: Report) -> None:
+def _print_report(result: Report) -> None:
     print_table(_table(result, XCVU37P, PART))
     for row in result.rows:
         if row.deepest and row is result.deepest:
@@ -162,16 +162,20 @@ def _table(result: Report, part: Resources, name: str) -> Table:
         column.justify = "right"
     for row in result.rows:
         table.add_row(
-            row.name, f"{row.instances:,}", *_texts(row.total), f"{row.unpaired * row.instances:,}", *_levels(row)
+            row.name,
+            f"{row.instances:,}",
+            *_formatted(row.total),
+            f"{row.unpaired * row.instances:,}",
+            *_levels(row),
         )
     used, share = result.total, result.total.share_of(part)
     table.add_section()
-    table.add_row("in all", "", *_texts(used), f"{result.unpaired:,}", *_levels(result.deepest))
+    table.add_row("in all", "", *_formatted(used), f"{result.unpaired:,}", *_levels(result.deepest))
     table.add_row(f"of {name}", "", *(f"{share[kind]:.1%}" for kind in KINDS), f"{result.unpaired / part.lut:.1%}")
     return table
 
 
-def _texts(amounts: Resources) -> list[str]:
+def _formatted(amounts: Resources) -> list[str]:
     return [f"{amount:,}" for amount in _amounts(amounts).values()]
 
 

@@ -1,4 +1,4 @@
-"""``eta-lstm hw selftest``: does this machine work, and if not, which part of it?"""
+"""``eta-lstm hw selftest``: tests whether a machine works, and names what is broken."""
 
 import json
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def selftest(
 
 
 def _outcomes(device: str, preset: str, memory: int, waveform: dict) -> Iterator[Outcome]:
-    """Run the checks; a machine that cannot be opened has failed the first."""
+    """Run the checks; a machine that cannot be opened fails the first one."""
     try:
         opened = open_machine(preset, device, **waveform)
     except DeviceError as error:

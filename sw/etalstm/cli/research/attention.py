@@ -1,10 +1,10 @@
-"""``eta-lstm research attention``: what computing attention's maps again costs and saves."""
+"""``eta-lstm research attention``: time and memory of computing attention's maps again."""
 
 from typing import Annotated
 
 from typer import Option
 
-from etalstm.cli.output import give, print_rows, with_extra
+from etalstm.cli.output import print_result, print_rows, with_extra
 
 
 def attention(
@@ -19,7 +19,9 @@ def attention(
 ) -> None:
     """Measure attention whose maps are kept, and attention whose maps are computed again."""
     bench = with_extra("etalstm.research.translate.attention_bench")
-    give(bench.measure(bench.Measured(hidden, batch, steps, tokens, kind, runs, device)), as_json, show_attention)
+    print_result(
+        bench.measure(bench.Measured(hidden, batch, steps, tokens, kind, runs, device)), as_json, show_attention
+    )
 
 
 def show_attention(result: dict) -> None:
@@ -32,8 +34,8 @@ def show_attention(result: dict) -> None:
         rows.append((name, *seconds, f"{of['time']:.2f}", *peaks, f"{of['peak']:.2f}"))
     title = f"{'equal' if result['equal'] else 'DIFFERENT'} bits in both cases"
     print_rows(title, ("", "kept ms", "again ms", "quotient", "peak MB", "again MB", "quotient"), rows)
-    held = [f"{result['attention'][case]['kept_bytes'] / 1e6:.2f} MB" for case in ("kept", "again")]
-    print(f"between the passes the attention holds {held[0]}, or {held[1]}; the rule chooses {result['auto']}")
+    kept = [f"{result['attention'][case]['kept_bytes'] / 1e6:.2f} MB" for case in ("kept", "again")]
+    print(f"between the passes the attention holds {kept[0]}, or {kept[1]}; the rule chooses {result['auto']}")
     byte, element = result["flops_per_byte"], result["flops_per_element"]
     print(f"on {result['device']}, in operations of a matrix product: a byte's way to memory and back takes as long as")
     print(f"{byte:.1f}, an element of the maps as long as {element:.1f}")

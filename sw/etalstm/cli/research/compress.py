@@ -47,33 +47,33 @@ def compress(
     The exit code is 1 if a target is not reached. Ctrl-C, SIGTERM and SIGHUP leave a checkpoint; the exit code is then
     130, 143 or 129.
     """
-    parts = _package()
+    package = _import_package()
     if resume and overwrite:
         raise ValueError("--resume goes on with a run, --overwrite begins anew: there must be one of them, got both")
     folder = RunFolder(out)
     given = chosen(context, CompressSettings)
     settings = _settings(folder, given, resume)
     refuse_unused(given, settings, None)
-    guides = _guides(parts, settings)
-    task = parts.task.TASKS[settings.task](settings)
+    guides = _guides(package, settings)
+    task = package.task.TASKS[settings.task](settings)
     cycles = partial(_cycles, settings.preset, settings.batch, task.steps)
-    goal = parts.changes.Target(guides, cycles, named_preset(settings.preset).digest)
+    goal = package.changes.Target(guides, cycles, named_preset(settings.preset).digest)
     _check_growth(settings, task.sizes, goal.cycles)
     with ExitStack() as stack:
         stack.enter_context(folder).open(resume, overwrite)
         opened = stack.enter_context(_opened(settings.engine, settings.preset))
-        run = parts.run.Run(settings, task, folder, opened, goal, resume)
+        run = package.run.Run(settings, task, folder, opened, goal, resume)
         if overwrite:
             folder.clear()
         last = run.run(_show)
     if last["kind"] == "interrupted":
         return SIGNAL_EXIT + last["signal"]
-    _print_result(task.SCORE, parts.run.entries_of_rounds(read_log(folder.metrics)), last)
+    _print_result(task.SCORE, package.run.entries_of_rounds(read_log(folder.metrics)), last)
     return 0 if last["reached"] else NOT_REACHED
 
 
-def _package() -> ModuleType:
-    """Import what needs the extra; the rest of the program works without it."""
+def _import_package() -> ModuleType:
+    """Import the package that needs the extra; the rest of the program works without it."""
     with_extra(f"{PACKAGE}.run")  # and with it every other module
     return importlib.import_module(PACKAGE)
 
@@ -82,14 +82,14 @@ def _settings(folder: RunFolder, chosen: dict, resume: bool) -> CompressSettings
     if resume:
         return CompressSettings.load(folder.settings).going_on(chosen)
     if "start" in chosen:
-        chosen = _of_start(folder, Path(chosen["start"])) | chosen
+        chosen = _start_settings(folder, Path(chosen["start"])) | chosen
     if "data" not in chosen:
         raise RunError("--data must be given where a run begins")
     return CompressSettings.of(chosen)
 
 
-def _of_start(folder: RunFolder, start: Path) -> dict:
-    """Give the settings of the run whose dense start is taken that this run has from it."""
+def _start_settings(folder: RunFolder, start: Path) -> dict:
+    """Give the settings that a run takes, with the dense start, from the run in folder `start`."""
     if start.resolve() == folder.path.resolve():
         raise RunError(f"--start must be the folder of another run than --out, got {start} for both")
     found = CompressSettings.load(RunFolder(start).settings)
@@ -104,22 +104,22 @@ def _check_growth(settings, sizes, cycles) -> None:
         raise PlanError(f"growth to {settings.grow_to} units of a layer does not fit preset {settings.preset}")
 
 
-def _guides(parts: ModuleType, settings):
+def _guides(package: ModuleType, settings):
     """Read the profiles; refuse those of another machine, or of another dimension."""
     found = {}
     for name, dimension, size in (("profile", HIDDEN, settings.hidden), ("input_profile", INPUT, settings.embedding)):
         path = getattr(settings, name)
         found[name] = None if path is None else _guide(Path(path), dimension, size, settings)
-    return parts.changes.Guides(*found.values())
+    return package.changes.Guides(*found.values())
 
 
 def _guide(path: Path, dimension: str, size: int, settings) -> Profile:
     profile, preset = load(path), settings.preset
     if profile.unit == "cycles":
         profile.check_for(preset, named_preset(preset), path)
-    for what, found, wanted in (("", profile.dimension, dimension), ("cell ", profile.cell, settings.cell)):
+    for kind, found, wanted in (("", profile.dimension, dimension), ("cell ", profile.cell, settings.cell)):
         if found != wanted:
-            raise RunError(f"{path}: must be a profile of {what}{wanted}, got one of {what}{found}")
+            raise RunError(f"{path}: must be a profile of {kind}{wanted}, got one of {kind}{found}")
     if max(profile.latencies) < size:
         raise RunError(f"{path}: must have sizes up to the dense start's {size}, got up to {max(profile.latencies)}")
     return profile
@@ -169,7 +169,7 @@ def _row(score: str, entry: dict, dense: dict) -> list[str]:
 
 
 def _show(entry: dict) -> None:
-    """Print what matters of an entry of the log."""
+    """Print the main figures of an entry of the log."""
     kind = entry["kind"]
     if kind == "iteration" and entry["iteration"] % SHOWN_EVERY:
         return

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from typer import Option
 
-from etalstm.cli.output import give, print_rows, with_extra
+from etalstm.cli.output import print_result, print_rows, with_extra
 from etalstm.network.shape import check_size
 
 COLUMNS = ("H", "B", "chosen", "major ms", "minor ms", "chosen ms", "gain", "layer ms", "torch ms", "of torch")
@@ -27,7 +27,7 @@ def layout(
         result = bench.measure(*sizes, seconds, device)
     else:
         result = bench.measure_output(*sizes, check_size("tokens", tokens), seconds, device)
-    give(result, as_json, show_layouts if tokens is None else show_output)
+    print_result(result, as_json, show_layouts if tokens is None else show_output)
 
 
 def read_sizes(name: str, text: str) -> list[int]:

@@ -55,7 +55,7 @@ def paper(
 
 
 def answer(request: Request, config: Config) -> dict:
-    """Model an iteration; of one that does not fit the memory, say so and model it with a larger one.
+    """Model an iteration. If it does not fit the memory, model it with a larger memory.
 
     Gives a dict: what :func:`etalstm.model.measured.measure` finds, and ``fits``.
     """

@@ -1,4 +1,4 @@
-"""``eta-lstm research profile``: the latency of a layer by its size, which sizes pay, and a figure of that."""
+"""``eta-lstm research profile``: the latency of a layer by its size, which sizes pay, and their figure."""
 
 import json
 from collections.abc import Mapping
@@ -74,9 +74,9 @@ def latency(
     shared |= {"storage": Storage(storage).policy, "hidden": hidden if dimension == INPUT else None}
     shared |= {"batch": check_size("batch", work.batch), "steps": check_size("steps", work.steps), "forward": forward}
     if host:
-        profile = _of_host(networks, runs, HOST_TOLERANCE if tolerance is None else tolerance, shared)
+        profile = _host_profile(networks, runs, HOST_TOLERANCE if tolerance is None else tolerance, shared)
     else:
-        profile = _of_model(work.preset, networks, TOLERANCE if tolerance is None else tolerance, shared)
+        profile = _model_profile(work.preset, networks, TOLERANCE if tolerance is None else tolerance, shared)
     checked = [_checked(profile, networks[size], size) for size in _spread(profile, check)]
     if out is not None:
         profile.save(out)
@@ -116,7 +116,7 @@ def cycles_of(
         return None
 
 
-def _of_model(preset: str, networks: Mapping[int, NetworkShape], tolerance: float, shared: dict) -> Profile:
+def _model_profile(preset: str, networks: Mapping[int, NetworkShape], tolerance: float, shared: dict) -> Profile:
     config = named_preset(preset)
     one = partial(
         cycles_of, batch=shared["batch"], steps=shared["steps"], config=config, storage=shared["storage"],
@@ -132,7 +132,7 @@ def _of_model(preset: str, networks: Mapping[int, NetworkShape], tolerance: floa
     )  # fmt: skip
 
 
-def _of_host(networks: Mapping[int, NetworkShape], runs: int, tolerance: float, shared: dict) -> Profile:
+def _host_profile(networks: Mapping[int, NetworkShape], runs: int, tolerance: float, shared: dict) -> Profile:
     timing = with_extra("etalstm.nn.bench")
     seconds = timing.seconds_of(list(networks.values()), shared["batch"], shared["steps"], runs, shared["forward"])
     return Profile(
@@ -142,17 +142,17 @@ def _of_host(networks: Mapping[int, NetworkShape], runs: int, tolerance: float, 
 
 
 def _spread(profile: Profile, count: int) -> list[int]:
-    """Give so many of the sizes that the machine holds, evenly spread, the first and the last among them."""
-    held = [size for size, cycles in profile.latencies.items() if cycles is not None]
-    return [held[n] for n in sorted(set(np.linspace(0, len(held) - 1, count).round().astype(int).tolist()))]
+    """Give `count` of the sizes that fit the machine, evenly spread, the first and the last among them."""
+    fitting = [size for size, cycles in profile.latencies.items() if cycles is not None]
+    return [fitting[n] for n in sorted(set(np.linspace(0, len(fitting) - 1, count).round().astype(int).tolist()))]
 
 
 def _checked(profile: Profile, network: NetworkShape, size: int) -> dict:
     """Run an iteration of a size on the Verilog."""
-    config, place = named_preset(profile.machine), (profile.batch, profile.steps)
+    config, batch = named_preset(profile.machine), (profile.batch, profile.steps)
     storage = Storage(profile.storage)
-    groups = measure(network, *place, config, Execution(storage))["groups"]
-    sizes = network.input_size, network.hidden_size, network.layers, *place
+    groups = measure(network, *batch, config, Execution(storage))["groups"]
+    sizes = network.input_size, network.hidden_size, network.layers, *batch
     execution = Execution(storage, slices=groups)
     found = compare(Configuration(f"{size}", profile.machine, *sizes, execution, cell=profile.cell))
     return {"size": size, "cycles": profile.latencies[size], "verilog": found["cycles"]}
@@ -165,9 +165,9 @@ def _show(profile: Profile, checked: list[dict], as_json: bool) -> None:
         print(json.dumps(profile.model_dump() | found))
         return
     print_table(_table(profile))
-    held = sum(latency is not None for latency in profile.latencies.values())
+    fitting = sum(latency is not None for latency in profile.latencies.values())
     print(
-        f"{len(profile.points)} of {held} sizes are hysteresis points at tolerance {profile.tolerance:g}: "
+        f"{len(profile.points)} of {fitting} sizes are hysteresis points at tolerance {profile.tolerance:g}: "
         f"{profile.never_pays:.1%} never pay; at tolerance 0: {found['never_pays_strictly']:.1%}"
     )
     for one in checked:
@@ -177,7 +177,7 @@ def _show(profile: Profile, checked: list[dict], as_json: bool) -> None:
 
 
 def _table(profile: Profile) -> Table:
-    """Show the points with their latency, and how much of it the size before and the size after have."""
+    """Make a table of points: their latency, and by how much that of the next smaller and next larger size differs."""
     named = profile.machine, profile.cell, profile.dimension, f"B {profile.batch}", f"T {profile.steps}"
     title = f"{', '.join(named)}: hysteresis points"
     shown = profile.points[-SHOWN:]

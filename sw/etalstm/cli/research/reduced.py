@@ -4,7 +4,7 @@ from typing import Annotated
 
 from typer import Option
 
-from etalstm.cli.output import give, print_rows, with_extra
+from etalstm.cli.output import print_result, print_rows, with_extra
 from etalstm.network.storage import read_thresholds
 
 
@@ -21,7 +21,7 @@ def reduced(
     """Measure the memory savings MS1, MS2 and Combine-MS in PyTorch, forward and backward."""
     bench = with_extra("etalstm.research.reduced.savings_bench")
     options = bench.Options(read_thresholds(theta), skip, device, runs)
-    give(bench.measure(bench.drawn(hidden, batch, steps), options), as_json, show_reduced)
+    print_result(bench.measure(bench.drawn(hidden, batch, steps), options), as_json, show_reduced)
 
 
 def show_reduced(result: dict) -> None:

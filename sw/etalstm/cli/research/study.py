@@ -1,4 +1,4 @@
-"""``eta-lstm research study``: train many times and compare, and what is made of such studies."""
+"""``eta-lstm research study``: train many times and compare; choose from studies, and set them beside each other."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from etalstm.cli.declared import chosen, with_settings
 from etalstm.cli.options import refuse
 from etalstm.cli.output import say, with_extra
 from etalstm.cli.research.profile import RUNS
-from etalstm.cli.research.translate import package
+from etalstm.cli.research.translate import import_package
 from etalstm.data import DATASETS, TASKS
 from etalstm.host.drawing import can_draw
 from etalstm.host.durable import write_whole
@@ -35,10 +35,10 @@ SEEDS_HELP = "Runs of each kind"
 
 
 def study_of(subject: Subject, settings, runs: str, seeds: int, out: Path) -> None:
-    """Train what a folder's study lacks; write its table and, with matplotlib, its figure.
+    """Train the runs that a folder's study lacks; write its table and, with matplotlib, its figure.
 
-    `settings`: of all runs, as the subject has them. `runs`: as :meth:`Reduction.of_several` reads it. Raises
-    ``ValueError``, naming the value that cannot be.
+    `settings`: of all runs, of the subject's class. `runs`: as :meth:`Reduction.of_several` reads it. Raises
+    ``ValueError``, naming the value that is refused.
     """
     check_size("seeds", seeds)
     study = run_study(subject, settings, Reduction.of_several(runs), seeds, out / "density.json", say)
@@ -111,9 +111,9 @@ def translation(
 
     Defaults are those of eta-lstm research translate train. A folder that holds part of the study already is completed.
     """
-    parts = package()
+    package = import_package()
     settings = TranslationSettings(**chosen(context, TranslationSettings))
-    study_of(parts.trainer.Translation(), settings, runs, seeds, out)
+    study_of(package.trainer.Translation(), settings, runs, seeds, out)
 
 
 def choose(
@@ -170,7 +170,7 @@ def compress(
 
 
 def _time(runs: list[ShrunkRun], steps: int, turns: int) -> None:
-    """Put down how long an iteration of the LSTMs that are shown takes on this computer. All layers take turns."""
+    """Set the milliseconds that an iteration of the shown LSTMs takes on this computer. All layers take turns."""
     timing = with_extra("etalstm.nn.bench")
     for batch in sorted({run.settings["batch"] for run in runs}):
         shown = [one for run in runs if _timed(run, batch) for _, one in run.shown]

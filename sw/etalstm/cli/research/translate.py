@@ -43,12 +43,12 @@ def train(
 
     Ctrl-C, SIGTERM and SIGHUP leave a checkpoint; the exit code is then 130, 143 or 129.
     """
-    parts = package()
+    package = import_package()
     if resume and overwrite:
         raise ValueError("--resume goes on with a run, --overwrite begins anew: there must be one of them, got both")
     folder = RunFolder(out)
     settings = _settings(folder, chosen(context, TranslationSettings), resume)
-    corpus = parts.corpus.read_corpus(settings)
+    corpus = package.corpus.read_corpus(settings)
     words = corpus.vocabularies
     print(
         f"{len(corpus.training[0]):,} training pairs, "
@@ -59,7 +59,7 @@ def train(
     with ExitStack() as stack:
         stack.enter_context(folder).open(resume, overwrite)
         opened = stack.enter_context(_opened(settings.engine, settings.preset))
-        trainer = parts.trainer.Trainer(settings, corpus, folder, opened, resume)
+        trainer = package.trainer.Trainer(settings, corpus, folder, opened, resume)
         if overwrite:
             folder.clear()
         last = trainer.run(_show)
@@ -78,11 +78,11 @@ def run(
     """Translate sentences with a trained model: a line for each, a blank one for a blank line."""
     if bool(texts) == (file is not None):
         raise ValueError("there must be sentences to translate, or a file of them (--file)")
-    parts = package()
+    package = import_package()
     _check_beam(beam)
     lines = lines_of(file) if file else texts
     with _opened(engine, preset) as opened:
-        _, trained = parts.trained.load(folder, opened, last)
+        _, trained = package.trained.load(folder, opened, last)
         for line in trained.translate(lines, beam):
             print(line)
 
@@ -97,21 +97,21 @@ def evaluate(
     preset: Preset = None,
 ) -> None:
     """Score a trained model with BLEU on the validation or test split."""
-    parts = package()
+    package = import_package()
     _check_beam(beam)
-    splits = {"validation": parts.corpus.VALIDATION, "test": parts.corpus.TEST}
+    splits = {"validation": package.corpus.VALIDATION, "test": package.corpus.TEST}
     if split not in splits:
         raise ValueError(f"split must be one of {', '.join(splits)}, got {split!r}")
     with _opened(engine, preset) as opened:
-        settings, trained = parts.trained.load(folder, opened, last)
-        place = data or Path(settings.data)
-        pairs = parts.corpus.read_pairs(place, splits[split], settings.source, settings.target)
+        settings, trained = package.trained.load(folder, opened, last)
+        directory = data or Path(settings.data)
+        pairs = package.corpus.read_pairs(directory, splits[split], settings.source, settings.target)
         score, signature = trained.score(pairs, beam)
     print(f"BLEU {score:.2f} of {len(pairs):,} sentences, beam {beam} ({signature})")
 
 
-def package() -> ModuleType:
-    """Import what needs the extra; the rest of the program works without it."""
+def import_package() -> ModuleType:
+    """Import the package that needs the extra; the rest of the program works without it."""
     with_extra(f"{PACKAGE}.trainer", "translate", ("torch", "sacrebleu"))  # and with it every other module
     return importlib.import_module(PACKAGE)
 
@@ -136,7 +136,7 @@ def _check_beam(beam: int) -> None:
 
 
 def _show(entry: dict) -> None:
-    """Print what matters of an entry of the log."""
+    """Print the main figures of an entry of the log."""
     kind = entry["kind"]
     if kind == "iteration" and entry["iteration"] % SHOWN_EVERY:
         return

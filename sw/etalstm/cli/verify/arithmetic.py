@@ -1,4 +1,4 @@
-"""``eta-lstm verify arithmetic``: holds multiplier and adder to integer arithmetic."""
+"""``eta-lstm verify arithmetic``: checks multiplier and adder against integer arithmetic."""
 
 import importlib
 import json
@@ -20,12 +20,12 @@ def arithmetic(
         task = progress.add_task("multiply, add", total=2 * (pairs + len(prove.special_pairs()[0])))
         found = prove.prove_arithmetic(pairs, seed, lambda count: progress.advance(task, count))
     for each in found:
-        print(json.dumps(each) if as_json else _told(each))
+        print(json.dumps(each) if as_json else _text(each))
     if any(each["differ"] for each in found):
         raise typer.Exit(1)
 
 
-def _told(found: dict) -> str:
+def _text(found: dict) -> str:
     text = (
         f"{found['unit']}: {found['special_pairs']:,} pairs of special words, {found['random_pairs']:,} random ones, "
     )

@@ -1,4 +1,4 @@
-"""``eta-lstm verify compare``: do two devices give the same bits?"""
+"""``eta-lstm verify compare``: tests whether devices give the same bits."""
 
 import json
 from contextlib import ExitStack
@@ -85,14 +85,14 @@ def compare(
             sessions[f"{number}: {name} {configuration}"] = opened.create(shape)
         found = run_comparison(sessions, shape, run, clock)
     if as_json:
-        told = {name: getattr(found, name) for name in ("tensors", "words", "mismatched_words", "first_mismatch")}
-        print(json.dumps({"iterations": iterations} | told))
+        counts = {name: getattr(found, name) for name in ("tensors", "words", "mismatched_words", "first_mismatch")}
+        print(json.dumps({"iterations": iterations} | counts))
     else:
         print(f"{found.words:,} words of {found.tensors} tensors compared, {found.mismatched_words:,} differ")
         if found.first_mismatch:
             print(", ".join(f"{key} {value}" for key, value in found.first_mismatch.items()))
             if last is not None and not waveform:
-                print(_how_to_see(found))
+                print(_waveform_hint(found))
     if found.mismatched_words:
         raise typer.Exit(1)
 
@@ -106,7 +106,7 @@ def _cycle(transport) -> int:
     return transport.simulation.cycle
 
 
-def _how_to_see(found: Comparison) -> str:
+def _waveform_hint(found: Comparison) -> str:
     first, last = found.cycles
     return (
         "A waveform of that iteration on the last simulated device: the same command with "

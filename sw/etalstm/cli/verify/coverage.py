@@ -1,4 +1,4 @@
-"""``eta-lstm verify coverage``: what of the machine the simulated programs reach."""
+"""``eta-lstm verify coverage``: which situations and which bits of the machine simulated programs reach."""
 
 import importlib
 import json
@@ -27,7 +27,7 @@ def coverage(
     summary = importlib.import_module("etalstm_sim.trials.coverage.summary").Summary(found.hits)
     modules = toggling.module_toggles(found.toggles, measure.PRESET)
     if as_json:
-        print(json.dumps(_described(found, summary, modules)))
+        print(json.dumps(_as_dict(found, summary, modules)))
     else:
         _print_statuses(summary)
         _print_variants(summary)
@@ -40,8 +40,8 @@ def coverage(
         raise typer.Exit(1)
 
 
-def _described(found, summary, modules) -> dict:
-    """Give everything as JSON has it."""
+def _as_dict(found, summary, modules) -> dict:
+    """Give all results as plain values, for JSON."""
     return {
         "programs": found.programs,
         "cycles": found.cycles,

@@ -1,4 +1,4 @@
-"""``eta-lstm verify endurance``: a long run that meets trouble again and again."""
+"""``eta-lstm verify endurance``: a long run that is killed, or cannot write, again and again."""
 
 import json
 from typing import Annotated

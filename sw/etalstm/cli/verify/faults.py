@@ -1,4 +1,4 @@
-"""``eta-lstm verify faults``: what becomes of faults in the simulated machine."""
+"""``eta-lstm verify faults``: the outcomes of faults in the simulated machine."""
 
 import dataclasses
 import importlib

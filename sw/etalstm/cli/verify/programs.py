@@ -1,4 +1,4 @@
-"""``eta-lstm verify programs``: programs that are right but for one field."""
+"""``eta-lstm verify programs``: valid programs with one field changed."""
 
 import dataclasses
 import importlib
@@ -36,11 +36,11 @@ def programs(
             if not found.fits:
                 bad.append(found)
             if as_json or count == 1:
-                print(json.dumps(_described(found)))
+                print(json.dumps(_as_dict(found)))
     if not as_json:
         _print_ends(ends, promised, count)
     for found in bad if not as_json else ():
-        print(f"does not fit: {json.dumps(_described(found))}")
+        print(f"does not fit: {json.dumps(_as_dict(found))}")
     if not as_json:
         print(f"{len(bad):,} of {count:,} do not fit the contract")
     if bad:
@@ -50,12 +50,12 @@ def programs(
 def _print_ends(ends: Counter, promised: int, count: int) -> None:
     for (kind, end), number in sorted(ends.items()):
         print(f"{number:>10,}  {end:24} {kind}")
-    said = sum(number for (kind, _), number in ends.items() if kind != OPEN)
-    print(f"the contract's text says how {said / count:.1%} end, the model how {promised / count:.1%} end")
+    named = sum(number for (kind, _), number in ends.items() if kind != OPEN)
+    print(f"the contract's text says how {named / count:.1%} end, the model how {promised / count:.1%} end")
 
 
 def _kind(found) -> str:
-    """Tell what the contract says of a program."""
+    """Write whether the contract says how a program ends."""
     if found.expected.same:
         return "the field changes no result"
     return "the contract names the status" if found.expected.is_said else OPEN
@@ -70,8 +70,8 @@ def _names(statuses) -> list[str]:
     return sorted(status.name for status in statuses)
 
 
-def _described(found) -> dict:
-    """Give a case as JSON has it."""
+def _as_dict(found) -> dict:
+    """Give a case as plain values, for JSON."""
     change = dataclasses.asdict(found.change)
     run = dataclasses.asdict(found.run) | {"status": found.run.status.name} if found.run else {}
     return {
