@@ -134,7 +134,7 @@ def test_automatic_buckets_leave_little_padding():
 def test_padding_counts_the_steps_that_are_run_and_not_needed():
     (batch,) = sequences().in_buckets((12,), 16).epoch("validation", 16, 12)
     lengths = batch.lengths[:9]
-    assert batch.places == 16 * 12 and batch.real_steps == lengths.sum()
+    assert batch.all_steps == 16 * 12 and batch.real_steps == lengths.sum()
     assert padding([batch]) == 1 - lengths.sum() / (16 * 12)
 
 

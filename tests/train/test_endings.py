@@ -105,13 +105,13 @@ def test_early_stopping_ends_a_run_and_tests_the_best_weights(tmp_path):
 def test_the_hosts_divergence_is_found_before_the_device_has_updated(tmp_path):
     trainer = Trainer(DIGITS, open_device("golden"), tmp_path)
     learner = trainer.learner
-    take = learner.model.take
+    take = learner.model.set_output_gradients
 
     def overflown(gradients):
         take(gradients)
         learner.model.gradients["output.bias"][:] = np.inf
 
-    learner.model.take = overflown
+    learner.model.set_output_gradients = overflown
     before = [entry.weights for entry in learner.session.parameters()]
     host = {name: array.copy() for name, array in learner.model.parameters.items()}
     batch = trainer.data.epoch("train", 64, 8, np.random.default_rng(0))[0]

@@ -14,7 +14,7 @@ from etalstm.cli.application import run
 from etalstm.errors import DeviceError
 from etalstm.host import mpi
 from etalstm.host.mpi import Process, find_world, ranks_started, read_roster
-from etalstm.train.launch import Ended, LaunchedRun, find_mpiexec
+from etalstm.train.launch import LaunchedRun, Outcome, find_mpiexec
 from tests.runs import LETTERS
 
 SECONDS = 300
@@ -196,8 +196,8 @@ def test_an_mpiexec_of_another_mpi_is_found_out(two_processes):
 
 def test_what_ended_a_run_is_named():
     ranks = [Process("here", 5), Process("there", 6)]
-    assert Ended(9, Process("there", 6), "Killed", ranks).cause == "rank 1 on there has ended: Killed"
-    assert Ended(9, Process("there", 7), "Killed", ranks).cause == "process 7 on there has ended: Killed"
+    assert Outcome(9, Process("there", 6), "Killed", ranks).cause == "rank 1 on there has ended: Killed"
+    assert Outcome(9, Process("there", 7), "Killed", ranks).cause == "process 7 on there has ended: Killed"
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_reduced_runs_log_what_they_kept_and_sum_it_up(tmp_path):
     assert set(entries[0]["densities"]) == set("ifgosr")
     chosen = {(tuple(entry["theta"]), entry["storage"], entry["ms2"]) for entry in entries}
     assert chosen == {(REDUCED.theta, "ms1-bf16", 0.3)}
-    assert entries[0]["densities"]["r"] < 1, "the forget gate is always above every threshold but its own"
+    assert entries[0]["densities"]["r"] < 1, "the reset_states gate is always above every threshold but its own"
     assert not entries[0]["cells_skipped"] and entries[-1]["cells_skipped"] and entries[0]["cells"] == 16
     assert entries[-1]["footprint"] < entries[0]["footprint"] < 0.75
     saved = last["saved"]

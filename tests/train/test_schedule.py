@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from etalstm.train.checkpoint import Watched
-from etalstm.train.optimizers import Schedule, cosine, power, watch
+from etalstm.train.checkpoint import BestLoss
+from etalstm.train.optimizers import Schedule, after_epoch, cosine, power
 from etalstm.train.settings import Settings
 
 
@@ -46,9 +46,9 @@ def test_a_plateau_lowers_the_rate_after_its_patience():
 
 
 def test_only_a_lower_loss_is_better():
-    watched = Watched()
+    watched = BestLoss()
     for loss, epochs in ((2.0, 0), (2.0, 1), (3.0, 2), (1.0, 0)):
-        watched = watch(watched, loss)
+        watched = after_epoch(watched, loss)
         assert watched.epochs == epochs
     assert watched.best == 1.0
 

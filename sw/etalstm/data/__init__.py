@@ -1,4 +1,4 @@
-"""Data sets: batches of sequences, and what the trainer asks of them.
+"""Data sets: batches of sequences for the trainer.
 
 ``dataset`` says what a data set is; begin there. Known ones are a file each (``digits``, ``trajectories``, ``babi``)
 or stand with their kind (``labelled``, ``streams``); ``an4`` is for research. Files of a user are read by ``tables``,
@@ -67,9 +67,8 @@ def open_dataset(name: str, directory: Path | str | None = None) -> DataSet:
 def open_data(settings, encoding: Encoding | None = None) -> DataSet:
     """Load the data set of a run's settings: their `dataset`, or with a `task` the user's own file as `data`.
 
-    With the encoding of a network that is trained already, the user's file is a test split as a whole. Raises
-    ``ValueError`` if there is neither or both, or as :func:`open_dataset`, and :class:`DataError` if files are missing
-    or not what they should be.
+    With the encoding of a trained network, the whole file of the user is the test split. Raises ``ValueError`` if there
+    is neither or both, or as :func:`open_dataset`, and :class:`DataError` if files are missing or malformed.
     """
     if settings.task is None:
         if settings.dataset is None:

@@ -30,8 +30,8 @@ class An4(Speech):
     - ``an4/etc/an4_N.transcription``: a line for each of them, as ``CAPITAL LETTERS (name)``
     - ``an4/feat/folder/speaker/name.mfc``: a count, int32, then so many float32, all big-endian; 13 a frame
 
-    Raises :class:`DataError` if the archive is missing or damaged, or a member is missing or not what it should be; the
-    message names both.
+    Raises :class:`DataError` if the archive is missing or damaged, or a member is missing or malformed; the message
+    names both.
     """
 
     def __init__(self, directory: Path, stack: int = 1):
@@ -44,7 +44,7 @@ class An4(Speech):
         if not (train and validation):
             raise DataError(f"{path}: {len(speakers)} training speakers are too few to hold some out for validation")
         splits = {
-            split: [one for speaker in names for one in speakers[speaker]]
+            split: [utterance for speaker in names for utterance in speakers[speaker]]
             for split, names in (("train", train), ("validation", validation))
         }
         test = [utterance for _, utterance in _utterances(path, members, "test")]
@@ -57,12 +57,12 @@ def _utterances(path: Path, members: dict[str, bytes], split: str) -> list[tuple
     transcriptions = _transcriptions(path, members, texts)
     found = []
     for number, file in enumerate(_lines(path, members, ids), 1):
-        place, parts = f"{path}: {ids}, line {number}", file.strip().split("/")
+        where, parts = f"{path}: {ids}, line {number}", file.strip().split("/")
         if len(parts) != 3 or not all(parts):
-            raise DataError(f"{place}: expected folder/speaker/name, got {file[:60]!r}")
+            raise DataError(f"{where}: expected folder/speaker/name, got {file[:60]!r}")
         labels = transcriptions.pop(parts[2], None)
         if labels is None:
-            raise DataError(f"{place}: {parts[2]} has no transcription, or is there twice")
+            raise DataError(f"{where}: {parts[2]} has no transcription, or is there twice")
         member = f"feat/{file.strip()}.mfc"
         found.append((parts[1], Utterance(f"{path}: {member}", _frames(path, members, member), labels)))
     if transcriptions:
@@ -74,16 +74,16 @@ def _transcriptions(path: Path, members: dict[str, bytes], member: str) -> dict[
     """Give the labels of each utterance by its name."""
     found = {}
     for number, line in enumerate(_lines(path, members, member), 1):
-        place = f"{path}: {member}, line {number}"
+        where = f"{path}: {member}, line {number}"
         match = LINE.match(line)
         if match is None:
-            raise DataError(f"{place}: expected a text and (name), got {line[:60]!r}")
+            raise DataError(f"{where}: expected a text and (name), got {line[:60]!r}")
         if match["name"] in found:
-            raise DataError(f"{place}: {match['name']} has a transcription already")
+            raise DataError(f"{where}: {match['name']} has a transcription already")
         try:
             found[match["name"]] = labels_of(" ".join(match["text"].split()))
         except ValueError as error:
-            raise DataError(f"{place}: {error}") from error
+            raise DataError(f"{where}: {error}") from error
     return found
 
 
@@ -99,14 +99,14 @@ def _content(path: Path, members: dict[str, bytes], member: str) -> bytes:
 
 def _frames(path: Path, members: dict[str, bytes], member: str) -> np.ndarray:
     """Give the frames of an utterance: float32, (F, 13)."""
-    content, place = _content(path, members, member), f"{path}: {member}"
+    content, where = _content(path, members, member), f"{path}: {member}"
     count = int.from_bytes(content[:WORD_BYTES], "big", signed=True)
     if len(content) != WORD_BYTES * (1 + count):
-        raise DataError(f"{place}: must be a count and so many float32, got a count of {count}, {len(content)} bytes")
+        raise DataError(f"{where}: must be a count and so many float32, got a count of {count}, {len(content)} bytes")
     if not count or count % COEFFICIENTS:
-        raise DataError(f"{place}: must hold frames of {COEFFICIENTS} numbers, at least 1, got {count} numbers")
+        raise DataError(f"{where}: must hold frames of {COEFFICIENTS} numbers, at least 1, got {count} numbers")
     frames = np.frombuffer(content, ">f4", offset=WORD_BYTES).astype(np.float32).reshape(-1, COEFFICIENTS)
     if not np.isfinite(frames).all():
         frame, coefficient = np.argwhere(~np.isfinite(frames))[0]
-        raise DataError(f"{place}: coefficient {coefficient} of frame {frame} is {frames[frame, coefficient]}")
+        raise DataError(f"{where}: coefficient {coefficient} of frame {frame} is {frames[frame, coefficient]}")
     return frames

@@ -17,9 +17,9 @@ ARRAYS = ".npz"
 
 
 def load_arrays(path: Path, *needed: str) -> dict[str, np.ndarray]:
-    """Read the arrays ``x``, ``y`` and ``lengths`` of an ``.npz`` file, as far as there are such.
+    """Read those of the arrays ``x``, ``y`` and ``lengths`` that an ``.npz`` file has.
 
-    Raises :class:`DataError` if the file is none, too large, or an array in `needed` is missing.
+    Raises :class:`DataError` if it is no such file, too large, or an array in `needed` is missing.
     """
     check_file(path)
     try:
@@ -40,7 +40,7 @@ def load_arrays(path: Path, *needed: str) -> dict[str, np.ndarray]:
 def read_arrays(path: Path, task: str) -> Raw:
     """Read examples; see :func:`examples_of`.
 
-    Raises :class:`DataError` if the file or its arrays are not what they should be.
+    Raises :class:`DataError` if the file or its arrays are malformed.
     """
     arrays = load_arrays(path, "x", "y")
     try:
@@ -51,7 +51,7 @@ def read_arrays(path: Path, task: str) -> Raw:
 
 
 def raw_of(path: Path, examples: list[Example], task: str) -> Raw:
-    """Give examples whose classes are numbers as if a file had named them."""
+    """Give examples in the form of a file's, whose classes are named: the number of a class becomes its name."""
     targets: list = [example.target for example in examples]
     if task == TAG:
         targets = [[str(tag) for tag in tags] for tags in targets]
@@ -65,9 +65,9 @@ def raw_of(path: Path, examples: list[Example], task: str) -> Raw:
 def read_inputs(path: Path, encoding: Encoding) -> list[np.ndarray]:
     """Read sequences to answer: tokens, int64, (T,), or vectors, float32, (T, I).
 
-    The file has arrays, ``x`` and where lengths differ ``lengths``, or it is a table of the numbers of a step a row. A
-    table's columns are found by the names that the trained network's encoding has; that of labels needs not be there.
-    Raises :class:`DataError` if the file or what it holds is not what it should be.
+    The file has arrays, ``x`` and if lengths differ ``lengths``, or it is a table whose rows are the numbers of a step.
+    A table's columns are found by the names in the trained network's encoding; the column of labels may be missing.
+    Raises :class:`DataError` if the file or its contents are malformed.
     """
     kind = path.suffix.lower()
     if kind == ARRAYS:

@@ -20,7 +20,7 @@ _WORD = re.compile(r"[\w'-]+|\?")
 class Babi(LabelledTexts):
     """1,000 questions of each task for training and validation, 1,000 for test; the last T words of story and question.
 
-    A class is a whole answer. One that no training question has belongs to the class ``<unk>``, so it counts as wrong.
+    A class is a whole answer. Answers that no training question has are of the class ``<unk>``, and count as wrong.
 
     Raises :class:`DataError` if the archive is missing or damaged, lacks a task, or a line is not of the published
     form; the message names member and line.
@@ -55,14 +55,14 @@ class Babi(LabelledTexts):
         return found
 
     @staticmethod
-    def _questions(place: str, text: str) -> list[tuple[str, list[str]]]:
+    def _questions(where: str, text: str) -> list[tuple[str, list[str]]]:
         """Give the answers, and the words of the story so far with those of the question."""
         questions: list[tuple[str, list[str]]] = []
         story: list[str] = []
         for n, line in enumerate(text.splitlines(), 1):
             match = _LINE.fullmatch(line.rstrip())
             if not match:
-                raise DataError(f"{place}, line {n}: expected a number and a sentence, got {line[:40]!r}")
+                raise DataError(f"{where}, line {n}: expected a number and a sentence, got {line[:40]!r}")
             number, sentence, answer = match.groups()
             words = _WORD.findall(sentence.lower())
             story = [] if number == "1" else story

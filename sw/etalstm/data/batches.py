@@ -1,4 +1,4 @@
-"""Batches that somebody else makes: any iterable of them, a ``DataLoader`` of PyTorch among others."""
+"""Batches of the user's own: any iterable of them, such as a ``DataLoader`` of PyTorch."""
 
 import zlib
 from collections.abc import Iterable
@@ -11,18 +11,17 @@ from etalstm.errors import DataError
 
 
 class Batches(DataSet):
-    """A data set over iterables, one for each split, that give batches anew each time they are iterated over.
+    """A data set of three iterables, one for each split, that give batches anew each time they are iterated over.
 
     An item is a :class:`Batch`, or ``(x, y)`` or ``(x, y, lengths)`` with the sequences first, whatever
     :func:`numpy.asarray` takes: x numbers, (B, T, I), or tokens, (B, T); y classes, (B,), classes of the steps, (B, T),
-    or numbers, (B,) or (B, C). A batch may have fewer sequences and steps than the trainer's: it is filled with weight
-    zero. The order is the iterable's own, so whoever shuffles and wants a resumed run to have the same bits must
-    shuffle alike again.
+    or numbers, (B,) or (B, C). A batch with fewer sequences and steps than the trainer's is filled with weight zero.
+    The order is the iterable's own. A resumed run has the same bits only if the iterable shuffles alike again.
 
     The `task` is one of :data:`etalstm.data.TASKS`. `classes` counts classes, or the numbers of a sequence. `steps` are
     the most of a sequence. `input_size` is that of an input vector, None if inputs are tokens. `tokens` counts
-    different tokens, where they are not the classes. The `encoding` is kept with what is trained, for texts to be
-    answered. Raises ``ValueError`` if an iterable gives its batches only once, as a generator does.
+    different tokens, if they are not the classes. The `encoding` is saved with the trained network, which needs it to
+    answer texts. Raises ``ValueError`` if an iterable gives its batches only once, as a generator does.
     """
 
     name = "batches"
@@ -47,9 +46,9 @@ class Batches(DataSet):
         return self._tokens
 
     def epoch(self, split, batch, steps, generator=None):
-        """Take a split's batches; see :meth:`DataSet.epoch`. `generator` has no influence on their order.
+        """Give a split's batches; see :meth:`DataSet.epoch`. `generator` does not change their order.
 
-        Raises :class:`DataError` if one has other sizes, or a value that is not finite or none of the classes; the
+        Raises :class:`DataError` if a batch has other sizes, or a value that is not finite or none of the classes; the
         message gives its number.
         """
         found = [
@@ -60,27 +59,27 @@ class Batches(DataSet):
             raise ValueError(f"there is no batch in {split}")
         return found
 
-    def _filled(self, place: str, item, batch: int, steps: int) -> Batch:
+    def _filled(self, where: str, item, batch: int, steps: int) -> Batch:
         if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
-            raise DataError(f"{place}: must be (x, y) or (x, y, lengths), got {type(item).__name__}")
+            raise DataError(f"{where}: must be (x, y) or (x, y, lengths), got {type(item).__name__}")
         x, y = (np.asarray(array) for array in item[:2])
         inputs = () if self.input_size is None else (self.input_size,)
         if x.ndim != 2 + len(inputs) or x.shape[2:] != inputs or not 0 < x.shape[0] <= batch or x.shape[1] > steps:
             sizes = ", ".join(map(str, (f"up to {batch}", f"up to {steps}", *inputs)))
-            raise DataError(f"{place}: x must have shape ({sizes}), got {x.shape}")
+            raise DataError(f"{where}: x must have shape ({sizes}), got {x.shape}")
         count, length = x.shape[:2]
         lengths = np.ones(batch, np.int64)
         lengths[:count] = np.asarray(item[2]) if len(item) == 3 else length
         if not ((lengths >= 1) & (lengths <= length)).all():
-            raise DataError(f"{place}: lengths must be 1 to {length}, got {lengths[:count].tolist()}")
+            raise DataError(f"{where}: lengths must be 1 to {length}, got {lengths[:count].tolist()}")
         filled = np.zeros((steps, batch, *inputs), np.float32 if inputs else np.int64)
         filled[:length, :count] = x.swapaxes(0, 1)
         if not (np.isfinite(filled).all() if inputs else ((filled >= 0) & (filled < self.tokens)).all()):
-            raise DataError(f"{place}: x must be {'finite' if inputs else f'0 to {self.tokens - 1}'}")
-        targets, weights = self._targets(place, y, lengths, count, steps)
+            raise DataError(f"{where}: x must be {'finite' if inputs else f'0 to {self.tokens - 1}'}")
+        targets, weights = self._targets(where, y, lengths, count, steps)
         return Batch(filled, lengths, targets, weights)
 
-    def _targets(self, place: str, y: np.ndarray, lengths: np.ndarray, count: int, steps: int):
+    def _targets(self, where: str, y: np.ndarray, lengths: np.ndarray, count: int, steps: int):
         """Give targets and weights of a batch."""
         expected: tuple[int, ...]
         filled: np.ndarray
@@ -94,15 +93,15 @@ class Batches(DataSet):
         else:
             expected, filled = (count,), np.zeros(lengths.size, np.int64)
         if y.shape != expected or (self.per_step and length > steps):
-            raise DataError(f"{place}: y must have shape {expected}, got {y.shape}")
+            raise DataError(f"{where}: y must have shape {expected}, got {y.shape}")
         if self.task == REGRESS:
             if not np.isfinite(y).all():
-                raise DataError(f"{place}: y must be finite")
+                raise DataError(f"{where}: y must be finite")
             filled[:count] = y
             return filled, present
         if not np.issubdtype(y.dtype, np.integer) or y.min() < 0 or y.max() >= self.classes:
             raise DataError(
-                f"{place}: y must be integers, 0 to {self.classes - 1}, got {y.min()} to {y.max()}, {y.dtype}"
+                f"{where}: y must be integers, 0 to {self.classes - 1}, got {y.min()} to {y.max()}, {y.dtype}"
             )
         if not self.per_step:
             filled[:count] = y

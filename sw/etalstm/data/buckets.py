@@ -1,8 +1,8 @@
 """Length buckets: a batch has sequences of similar length, and no more steps than they need.
 
-A bucket is known by its bound: its sequences have at most so many steps, and more than the bucket before has. A batch
-of a bucket runs as many steps as the bound. What does not fill a batch of a bucket goes on to the next longer one, so
-there are as many batches as without buckets.
+A bucket is named by its bound: its sequences have at most so many steps, and more than the bound of the bucket before.
+A batch of a bucket runs as many steps as the bound. Sequences that do not fill a batch of their bucket join the next
+longer bucket, so there are as many batches as without buckets.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 
 from etalstm.network.slices import AUTO
 
-NONE = "none"  # in the place of bounds: all batches have the same number of steps
+NONE = "none"  # instead of bounds: all batches have the same number of steps
 
 
 def read_buckets(text: str) -> tuple[int, ...] | str:
@@ -32,10 +32,10 @@ def read_buckets(text: str) -> tuple[int, ...] | str:
 
 
 def greedy_bounds(lengths: np.ndarray, batch: int) -> tuple[int, ...]:
-    """Choose buckets as narrow as they can be with at least a batch of sequences in each.
+    """Choose the bounds of the narrowest buckets that each have at least a batch of sequences.
 
-    Lengths, of at least one sequence, are gone through in ascending order. A bucket ends with the first length at which
-    it has enough sequences. What is left at the end goes to the longest bucket.
+    The lengths, of at least one sequence, are visited in ascending order. A bucket ends with the first length at which
+    it has enough sequences. The sequences left at the end go to the longest bucket.
 
     Source: H. Lin, Y. Wu, Performance Optimization of LSTM Training on GPU, "auto-generated buckets".
     """
@@ -49,12 +49,12 @@ def greedy_bounds(lengths: np.ndarray, batch: int) -> tuple[int, ...]:
 
 
 def sizes_of(lengths: np.ndarray, bounds: Sequence[int]) -> dict[int, int]:
-    """Count the sequences of each bucket, by its bound. Those beyond the last bound are cut, so they belong to it."""
+    """Count the sequences of each bucket, by its bound. The last bucket includes longer ones, which are cut."""
     return dict(zip(bounds, np.bincount(_buckets_of(lengths, bounds), minlength=len(bounds)).tolist(), strict=True))
 
 
 def check_none_empty(lengths: np.ndarray, bounds: Sequence[int]) -> None:
-    """Raise ``ValueError``, naming the bucket, if one has none of the sequences."""
+    """Raise ``ValueError``, naming the bucket, if a bucket is empty."""
     above = 1
     for bound, count in sizes_of(lengths, bounds).items():
         if not count:
@@ -75,9 +75,9 @@ def cut_by_bucket(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Cut sequences into batches, shorter buckets first; only the last batch may have fewer than `batch` sequences.
 
-    `order` has the numbers of the sequences; those of one bucket keep this order. `lengths` are by their number,
-    `bounds` ascend. Yields the steps of each batch, which are the bound of its longest sequence's bucket, and the
-    numbers of its sequences.
+    `order` has the numbers of the sequences, and within a bucket they keep this order. `lengths` are by number,
+    `bounds` ascend. Yields for each batch its steps, the bound of its longest sequence's bucket, and the numbers of its
+    sequences.
     """
     buckets = _buckets_of(lengths[order], bounds)
     ascending = np.argsort(buckets, kind="stable")

@@ -31,14 +31,14 @@ class Digits(DataSet):
 
     def _split(self) -> dict[str, np.ndarray]:
         generator = np.random.Generator(np.random.PCG64(0))  # the same split for every run, whatever its seed
-        parts: dict[str, list[np.ndarray]] = {"train": [], "validation": [], "test": []}
+        splits: dict[str, list[np.ndarray]] = {"train": [], "validation": [], "test": []}
         for label in range(self.classes):
             members = generator.permutation(np.flatnonzero(self._labels == label))
             first = round(SHARES[0] * members.size)
             second = first + round(SHARES[1] * members.size)
-            for part, chosen in zip(parts.values(), np.split(members, [first, second]), strict=True):
-                part.append(chosen)
-        return {name: np.sort(np.concatenate(part)) for name, part in parts.items()}
+            for split, chosen in zip(splits.values(), np.split(members, [first, second]), strict=True):
+                split.append(chosen)
+        return {name: np.sort(np.concatenate(split)) for name, split in splits.items()}
 
     def epoch(self, split, batch, steps, generator=None):
         """Cut a split into batches of images; see :meth:`DataSet.epoch`."""

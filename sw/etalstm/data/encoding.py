@@ -1,4 +1,4 @@
-"""How texts become tokens, and numbers of classes labels: what a trained network needs beside its weights."""
+"""Encoding of texts as tokens, and of classes as labels: a trained network needs it besides its weights."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ class Encoding:
     unit: str | None = None  # what a token is, one of ``UNITS``; None where inputs are no texts
     lower: bool = False  # texts are taken in lower case
     tokens: tuple[str, ...] = ()  # every token's text, in the order of their numbers; bytes need none
-    unknown: int | None = None  # the number of whatever is none of the tokens; without it such a text is refused
+    unknown: int | None = None  # the number of all other texts; None: they are refused
     labels: tuple[str, ...] = ()  # every class's name, in the order of their numbers
     # text, label, sequence: the columns that a table was read by, see :class:`etalstm.data.Reading`
     text: str | None = None
@@ -37,8 +37,8 @@ class Encoding:
     ) -> "Encoding":
         """Make an encoding of training texts.
 
-        `sequences`: of what :func:`split` gives for each text. `most`: tokens in all, the unknown one included; the
-        most frequent ones, of equally frequent ones the first in the order of their characters.
+        `sequences`: the result of :func:`split` for each text. `most`: tokens in all, the unknown one included. The
+        most frequent tokens are kept, of equally frequent ones the first in alphabetical order.
         """
         if unit == BYTES:
             return cls(BYTES, lower, **others)
@@ -49,7 +49,7 @@ class Encoding:
 
     @property
     def count(self) -> int:
-        """How many different tokens there are."""
+        """Number of different tokens."""
         return 256 if self.unit == BYTES else len(self.tokens)
 
     @cached_property
@@ -63,7 +63,7 @@ class Encoding:
     def number(self, tokens: Sequence) -> np.ndarray:
         """Give the numbers of tokens, int64, (T,).
 
-        Raises :class:`DataError` if one is not known, and there is no number for such.
+        Raises :class:`DataError` if a token is not known and the encoding has no number for unknown ones.
         """
         if self.unit == BYTES:
             return np.frombuffer(bytes(tokens), np.uint8).astype(np.int64)
@@ -79,7 +79,7 @@ class Encoding:
         return (" " if self.unit == WORDS else "").join(self.tokens[number] for number in numbers)
 
     def name_of(self, number: int) -> str:
-        """Give a class's name, its number where the classes have none."""
+        """Give a class's name, or its number if the classes have no names."""
         return self.labels[number] if self.labels else str(int(number))
 
     @property

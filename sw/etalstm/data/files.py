@@ -1,4 +1,4 @@
-"""Reads the files that a user brings: only regular ones, of a size that memory holds, and whole texts."""
+"""Reads a user's files whole: only regular files, of a size that fits into memory."""
 
 import gzip
 import lzma
@@ -30,7 +30,7 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
     """Read a text file whole; a byte order mark at its start is left out.
 
     Raises :class:`DataError` if it is no regular file, too large, cannot be read or decoded, has a NUL byte, or is
-    empty; the message names it, and the place.
+    empty; the message names the file, and line and byte.
     """
     check_file(path)
     try:
@@ -41,14 +41,14 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
 
 
 def decoded(path: Path | str, content: bytes, encoding: str) -> str:
-    """Give the text of a file's content; :class:`DataError` names the file, and the place."""
+    """Give the text of a file's content; :class:`DataError` names the file, and line and byte."""
     if b"\0" in content:
         raise DataError(f"{path}: no text: byte {content.index(0)} is NUL{_line_of(content, content.index(0))}")
     try:
         text = content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        place = _line_of(content, error.start)
-        raise DataError(f"{path}: damaged: byte {error.start} is not {encoding}{place}") from error
+        line = _line_of(content, error.start)
+        raise DataError(f"{path}: damaged: byte {error.start} is not {encoding}{line}") from error
     if not text.strip():
         raise DataError(f"{path}: empty")
     return text
@@ -76,7 +76,7 @@ def packed_text(directory: Path, names: Sequence[str]) -> tuple[Path, str]:
     """Read the first of some UTF-8 files that a directory holds; give its path and text.
 
     A file that ends in ``.xz`` or ``.gz`` is decompressed. Raises :class:`DataError` as :func:`read_file`; and if none
-    is there, or what is compressed is damaged or too large.
+    exists, or a compressed file is damaged or too large.
     """
     _check_directory(directory)
     path = next((directory / name for name in names if (directory / name).exists()), None)
@@ -95,19 +95,18 @@ def packed_text(directory: Path, names: Sequence[str]) -> tuple[Path, str]:
 
 
 def members_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, str]]:
-    """Read name and text of the UTF-8 files in an archive (``.tar.xz``) whose names have a pattern.
+    """Read name and text of the UTF-8 files in an archive (``.tar.xz``) whose names match a pattern.
 
-    Raises :class:`DataError` as :func:`contents_of`, and for what is no text.
+    Raises :class:`DataError` as :func:`contents_of`, and if a file is no text.
     """
     for name, content in contents_of(path, pattern):
         yield name, decoded(f"{path}: {name}", content, "utf-8")
 
 
 def contents_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, bytes]]:
-    """Read name and content of the members of an archive (``.tar.xz``) whose names have a pattern.
+    """Read name and content of the members of an archive (``.tar.xz``) whose names match a pattern.
 
-    Nothing is unpacked to the disk. Raises :class:`DataError` if the archive is missing, damaged, or has too much in
-    it.
+    Nothing is unpacked to the disk. Raises :class:`DataError` if the archive is missing, damaged or too large.
     """
     _check_directory(path.parent)
     check_file(path)

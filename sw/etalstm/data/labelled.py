@@ -12,7 +12,7 @@ from etalstm.data.files import packed_text, read_file, read_lines
 from etalstm.data.sequences import Example, Sequences, hold_out
 from etalstm.errors import DataError
 
-RARE = 0  # the token of a word that the training has too seldom; padding has it too
+RARE = 0  # the token of words that are too rare in the training split; padding has it too
 HELD_OUT = 0.1  # share for validation, and for test where no such split is published
 
 TREC_FILES = {"train": "train_5500.label", "test": "TREC_10.label"}
@@ -98,8 +98,8 @@ class Mr(LabelledTexts):
             sentences = self._sentences(directory, file, label)
             rest, test = hold_out(sentences, HELD_OUT)
             train, validation = hold_out(rest, HELD_OUT / (1 - HELD_OUT))
-            for split, part in zip(splits, (train, validation, test), strict=True):
-                splits[split] += part
+            for split, chosen in zip(splits, (train, validation, test), strict=True):
+                splits[split] += chosen
         super().__init__("mr", splits, tuple(MR_FILES), steps=40)  # 1 sentence in 35 has more words
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What benches measure: data sets of published lengths, their buckets, and chosen batches."""
+"""Inputs of benches: data sets with the lengths of published ones, their buckets, and chosen batches."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ SENTENCES, MEAN, DEVIATION, LONGEST = 4000, 3.0, 0.5, 80  # their lengths are lo
 
 
 def of_lengths(name: str, lengths: list[int]) -> Sequences:
-    """Give data of which nothing is known but the lengths of the training sequences."""
+    """Give a data set of zeros whose training sequences have these lengths."""
     examples = [Example(np.zeros(length, np.int64), 0) for length in lengths]
     return Sequences(name, CLASSIFY, {"train": examples}, 1, tokens=1, steps=max(lengths))
 
 
 def synthetic() -> Sequences:
-    """Draw lengths as those of sentences."""
+    """Give a data set whose lengths are drawn like those of sentences."""
     drawn = np.random.default_rng(0).lognormal(MEAN, DEVIATION, SENTENCES)
     return of_lengths(SYNTHETIC, np.clip(drawn.astype(int), 1, LONGEST).tolist())
 
@@ -53,14 +53,14 @@ def sources(directory: Path | None) -> Iterator[DataSet]:
 
 
 def spread(batches: list[Batch], count: int) -> list[Batch]:
-    """Choose some batches of an epoch: evenly, by their steps and then by their real ones."""
+    """Choose `count` batches of an epoch, evenly spread in the order of their steps and then of their real steps."""
     ordered = sorted(batches, key=lambda batch: (len(batch.x), batch.real_steps))
-    places = (np.arange(min(count, len(ordered))) + 0.5) * len(ordered) / min(count, len(ordered))
-    return [ordered[place] for place in places.astype(int)]
+    ranks = (np.arange(min(count, len(ordered))) + 0.5) * len(ordered) / min(count, len(ordered))
+    return [ordered[rank] for rank in ranks.astype(int)]
 
 
 def static_buckets(text: str | None, steps: int) -> str:
-    """Give bounds up to so many steps: those of a text that are below, or else three that make buckets equally wide.
+    """Give bounds of buckets up to `steps`: those of a text that are below; without a text, four equally wide buckets.
 
     Raises ``ValueError`` if the text has no bounds.
     """
@@ -75,7 +75,7 @@ class Amount:
     """How much is measured. Raises ``ValueError`` if a number is not above 0."""
 
     batches: int = 1
-    # Steps of every sequence; others are left out. Not given: sequences are as long as they come, and padded.
+    # Steps of every sequence; others are left out. None: sequences of all lengths, padded.
     length: int | None = None
 
     def __post_init__(self):
@@ -99,7 +99,7 @@ class Amount:
 
 
 def of_length(epoch: list[Batch], length: int, size: int, per_step: bool) -> list[Batch]:
-    """Put together batches of `size` sequences of an epoch that have just so many steps; what fills no batch is left.
+    """Give batches of those sequences of an epoch that have `length` steps; sequences that fill no batch are left out.
 
     Raises ``ValueError`` if fewer than `size` sequences have the length.
     """
@@ -109,8 +109,8 @@ def of_length(epoch: list[Batch], length: int, size: int, per_step: bool) -> lis
         raise ValueError(f"a batch takes {size} sequences, but only {len(fitting)} have {length} steps")
 
     def cut(name: str, by_step: bool, columns: np.ndarray) -> np.ndarray:
-        whole = np.concatenate([getattr(batch, name) for batch in epoch], axis=int(by_step))
-        return whole[:length, columns] if by_step else whole[columns]
+        array = np.concatenate([getattr(batch, name) for batch in epoch], axis=int(by_step))
+        return array[:length, columns] if by_step else array[columns]
 
     by_step = {"x": True, "lengths": False, "targets": per_step, "weights": per_step}
     return [

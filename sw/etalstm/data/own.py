@@ -23,8 +23,8 @@ STREAM_STEPS = 64  # of a language's batches
 def open_own(path: Path, reading: Reading, encoding: Encoding | None = None) -> DataSet:
     """Read a user's file: for ``language`` a text, else a table (``.csv``, ``.tsv``) or arrays (``.npz``).
 
-    With the encoding of a network that is trained already, the whole file is the test split. Raises :class:`DataError`
-    if the file cannot be read, or holds what it should not; the message says the line and the column.
+    With the encoding of a trained network, the whole file is the test split. Raises :class:`DataError` if the file
+    cannot be read or is malformed; the message says the line and the column.
     """
     return (_language if reading.task == LANGUAGE else _examples)(path, reading, encoding)
 
@@ -49,13 +49,15 @@ def _examples(path: Path, reading: Reading, encoding: Encoding | None) -> Sequen
         raws |= {name: read_raw(Path(file), alike) for name, file in reading.files.items()}
         encoding = raws["train"].learn(reading)
     splits = {name: raw.examples(encoding, reading.task) for name, raw in raws.items()}
-    every = [example for examples in splits.values() for example in examples]
-    _check_inputs(path, every)
-    classes = np.size(every[0].target) if reading.task == REGRESS else len(encoding.labels)
-    tokens = encoding.count or (int(max(example.x.max() for example in every)) + 1 if every[0].x.ndim == 1 else 0)
+    combined = [example for examples in splits.values() for example in examples]
+    _check_inputs(path, combined)
+    classes = np.size(combined[0].target) if reading.task == REGRESS else len(encoding.labels)
+    tokens = encoding.count
+    if not tokens and combined[0].x.ndim == 1:
+        tokens = int(max(example.x.max() for example in combined)) + 1
     found = Sequences(OWN, reading.task, splits, classes, tokens, encoding)
     sizes = ", ".join(f"{len(examples)} for {name}" for name, examples in splits.items())
-    lengths = [len(example.x) for example in every]
+    lengths = [len(example.x) for example in combined]
     inputs = {name: [example.x for example in examples] for name, examples in splits.items()}
     found.notes = [
         *dict.fromkeys(note for raw in raws.values() for note in raw.notes),
@@ -77,17 +79,17 @@ def _check_inputs(path: Path, examples: list[Example]) -> None:
 def _divided(raw: Raw, reading: Reading) -> dict[str, Raw]:
     """Divide examples into splits by the seed, those of each class alike; one of each class is always for training."""
     generator = np.random.Generator(np.random.PCG64(reading.split_seed))
-    groups: dict[object, list[int]] = {}
+    classes: dict[object, list[int]] = {}
     for number, target in enumerate(raw.targets):
-        groups.setdefault(target if reading.task == CLASSIFY else None, []).append(number)
-    orders = [generator.permutation(members) for members in groups.values()]
+        classes.setdefault(target if reading.task == CLASSIFY else None, []).append(number)
+    orders = [generator.permutation(members) for members in classes.values()]
     firsts, order = [members[0] for members in orders], np.concatenate([members[1:] for members in orders])
     chosen = {}
     for name, share in reading.shares.items():
         count = round(share * len(raw.targets))
         if not 0 < count <= order.size:
             raise DataError(f"{raw.path}: {len(raw.targets)} examples leave none for {name}")
-        # Classes stand one behind the other, so even strides take of each its share.
+        # Classes lie one after the other, so even strides take the same share of each.
         picks = ((np.arange(count) + 0.5) * order.size / count).astype(np.int64)
         chosen[name], order = order[picks], np.delete(order, picks)
     chosen["train"] = np.concatenate([firsts, order])
@@ -95,7 +97,7 @@ def _divided(raw: Raw, reading: Reading) -> dict[str, Raw]:
 
 
 def _unknown(splits: dict[str, list[np.ndarray]], encoding: Encoding) -> list[str]:
-    """Say how many tokens of each split the vocabulary has not."""
+    """Give a note for each split that has tokens outside the vocabulary: their number."""
     if encoding.unknown is None:
         return []
     notes = []
@@ -125,12 +127,12 @@ def _language(path: Path, reading: Reading, encoding: Encoding | None) -> OwnTex
     def cut(file: Path):
         return split(read_text(file), reading.unit, reading.lower)
 
-    parts = {"test": cut(path)}
+    texts = {"test": cut(path)}
     if encoding is None:
-        parts = _consecutive(parts["test"], reading.shares)
-        parts |= {name: cut(Path(file)) for name, file in reading.files.items()}
-        encoding = Encoding.learn([parts["train"]], reading.unit, reading.lower, reading.vocabulary)
-    tokens = {name: encoding.number(part) for name, part in parts.items()}
+        texts = _consecutive(texts["test"], reading.shares)
+        texts |= {name: cut(Path(file)) for name, file in reading.files.items()}
+        encoding = Encoding.learn([texts["train"]], reading.unit, reading.lower, reading.vocabulary)
+    tokens = {name: encoding.number(text) for name, text in texts.items()}
     found = OwnText(tokens, encoding)
     sizes = ", ".join(f"{len(numbers):,} for {name}" for name, numbers in tokens.items())
     unknown = _unknown({name: [numbers] for name, numbers in tokens.items()}, encoding)
@@ -139,10 +141,10 @@ def _language(path: Path, reading: Reading, encoding: Encoding | None) -> OwnTex
 
 
 def _consecutive(tokens, shares: dict[str, float]) -> dict:
-    """Cut a text into training and the splits of some shares, one behind the other."""
+    """Cut a text into the training split and those of some shares, one after the other."""
     start = len(tokens) - sum(round(share * len(tokens)) for share in shares.values())
-    parts = {"train": tokens[:start]}
+    splits = {"train": tokens[:start]}
     for name, share in shares.items():
         end = start + round(share * len(tokens))
-        parts[name], start = tokens[start:end], end
-    return parts
+        splits[name], start = tokens[start:end], end
+    return splits

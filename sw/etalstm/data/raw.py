@@ -1,4 +1,4 @@
-"""How files of a user are read, and what is in them: texts not yet tokens, labels not yet numbers."""
+"""Raw examples of a user's files, before texts become tokens and labels numbers; and how the files are read."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -16,7 +16,7 @@ from etalstm.errors import DataError
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that a table was read by, see :class:`Reading`; None where it has no such."""
+    """The names of the columns that were read from a table, see :class:`Reading`; None where it has none."""
 
     text: str | None = None
     label: str | None = None
@@ -37,8 +37,8 @@ class Reading:
     lower: bool = False  # texts are taken in lower case
     # at most so many tokens, the most frequent ones of the training split; others count as the unknown one
     vocabulary: int | None = None
-    # text, label, sequence: columns of the text, of class, tag or number, and of what tells which sequence a row
-    # belongs to. The first two are guessed if not given; a column that is called ``sequence`` needs not be.
+    # text, label, sequence: columns of the text; of class, tag or number; and of the sequence that a row belongs to.
+    # The first two are guessed if not given. The third may be left out if its column is called ``sequence``.
     text: str | None = None
     label: str | None = None
     sequence: str | None = None
@@ -58,7 +58,7 @@ class Reading:
             raise ValueError(f"tokens must be {WORDS} for the task {TAG}, got {self.tokens!r}")
 
     def by(self, columns: Columns) -> "Reading":
-        """Give the reading of a further file, by the columns of the first one."""
+        """Give the reading of another file with the columns of the first file."""
         found = {name: column for name, column in asdict(columns).items() if column is not None and column != ()}
         return replace(self, **found)
 
@@ -74,7 +74,7 @@ class Reading:
 
     @property
     def shares(self) -> dict[str, float]:
-        """The shares of the file of the splits that have none."""
+        """The shares of the data file that become the splits without files of their own."""
         shares = {"validation": self.validation_share, "test": self.test_share}
         return {split: share for split, share in shares.items() if split not in self.files}
 
@@ -89,19 +89,19 @@ class Raw:
     path: Path
     inputs: list  # of sequences of tokens' texts, or of arrays: tokens, int64, (T,), or vectors, float32, (T, I)
     targets: list  # of labels, of lists of labels (``tag``), or of float32 arrays (C,) (``regress``)
-    places: list[str]  # where each example is, for messages
+    where: list[str]  # where each example is, for messages
     notes: list[str] = field(default_factory=list)  # what was guessed
     columns: Columns = field(default_factory=Columns)  # of a table; other files are read by the same ones
 
     @property
     def texts(self) -> bool:
-        """Inputs are texts."""
+        """Whether inputs are texts."""
         return not isinstance(self.inputs[0], np.ndarray)
 
     def take(self, numbers: list[int]) -> "Raw":
         """Give some of the examples."""
-        inputs, targets, places = ([each[n] for n in numbers] for each in (self.inputs, self.targets, self.places))
-        return Raw(self.path, inputs, targets, places, self.notes, self.columns)
+        inputs, targets, where = ([each[n] for n in numbers] for each in (self.inputs, self.targets, self.where))
+        return Raw(self.path, inputs, targets, where, self.notes, self.columns)
 
     def learn(self, reading: Reading) -> Encoding:
         """Make the encoding of these examples, those of the training split.
@@ -123,24 +123,25 @@ class Raw:
     def examples(self, encoding: Encoding, task: str) -> list[Example]:
         """Give the examples with tokens and labels as numbers.
 
-        Raises :class:`DataError` if one has no token, or a class that the training has not; the message says where.
+        Raises :class:`DataError` if an example has no token, or its class is not in the training; the message says
+        where.
         """
         labels = {label: number for number, label in enumerate(encoding.labels)}
 
-        def number(label: str, place: str) -> int:
+        def number(label: str, where: str) -> int:
             if label not in labels:
-                raise DataError(f"{place}: no example of the class {label!r} is in the training")
+                raise DataError(f"{where}: no example of the class {label!r} is in the training")
             return labels[label]
 
         found = []
-        for x, target, place in zip(self.inputs, self.targets, self.places, strict=True):
+        for x, target, where in zip(self.inputs, self.targets, self.where, strict=True):
             x = encoding.number(x) if self.texts else x
             if not len(x):
-                raise DataError(f"{place}: has no token")
+                raise DataError(f"{where}: has no token")
             if task == TAG:
-                target = np.array([number(tag, place) for tag in target], np.int64)
+                target = np.array([number(tag, where) for tag in target], np.int64)
             elif task != REGRESS:
-                target = number(target, place)
+                target = number(target, where)
             found.append(Example(x, target))
         return found
 
@@ -154,7 +155,7 @@ def _order(label: str) -> tuple:
 
 
 def read_table(path: Path, reading: Reading) -> Raw:
-    """Read a table: a text a row, or with a sequence column, or for the task ``tag``, a step a row."""
+    """Read a table. Its rows are texts; with a sequence column, or for the task ``tag``, they are steps."""
     table = Table(path, [name for name in (reading.text, reading.label, reading.sequence, *reading.vector) if name])
     sequence = table.find(reading.sequence, SEQUENCES)
     tokens = table.find(reading.text, TOKENS)
@@ -170,15 +171,15 @@ def _target(reading: Reading) -> Callable[[Table, Row, int], Any]:
 
 
 def _two_columns(table: Table, reading: Reading, first: int | None, known: tuple[str, ...]) -> tuple[int, int, list]:
-    """Find the columns of text and label, and say what was guessed; :class:`DataError` if one cannot be told.
+    """Find the columns of text and label, and note what was guessed; :class:`DataError` if one cannot be told.
 
-    `first` is the column of the text where it has been found already, `known` are names by which such a column is
-    known. In a table of two columns, the column that has no known name is whichever of the two the other is not. If
-    both have none, the label is the one with fewer different values.
+    `first` is the column of the text if it has been found already, `known` are usual names of such columns. In a table
+    of two columns a known name of one decides the other. If neither has a known name, the label is the column with
+    fewer different values.
     """
     text = table.find(reading.text, known) if first is None else first
     label = table.find(reading.label, LABELS)
-    text = None if text == label and reading.label else text  # the user's --label goes before a known name of texts
+    text = None if text == label and reading.label else text  # the user's --label overrides a known name of texts
     count = len(table.columns)
     if count == 2 and text is None and label is None:
         rows = [row.fields for row in table.rows if row.fields]
@@ -205,45 +206,47 @@ def _read_texts(table: Table, reading: Reading) -> Raw:
     target, rows = _target(reading), [row for row in table.rows if row.fields]
     inputs = [split(table.text(row, text), reading.unit, reading.lower) for row in rows]
     targets = [target(table, row, label) for row in rows]
-    places = [f"{table.path}, line {row.line}" for row in rows]
-    return Raw(table.path, inputs, targets, places, notes, _columns(table, text, label))
+    where = [f"{table.path}, line {row.line}" for row in rows]
+    return Raw(table.path, inputs, targets, where, notes, _columns(table, text, label))
 
 
 def _read_tagged(table: Table, reading: Reading, sequence: int | None, tokens: int | None) -> Raw:
-    """Read a token and its tag a row; a sequence ends at a blank line, or where the sequence column changes."""
+    """Read rows of a token and its tag; a sequence is the rows between blank lines, or of one value of its column."""
     text, label, notes = _two_columns(table, reading, tokens, TOKENS)
-    groups = table.sequences(sequence)
-    inputs = [[table.text(row, text) for row in group] for group in groups]
+    sequences = table.sequences(sequence)
+    inputs = [[table.text(row, text) for row in rows] for rows in sequences]
     if reading.lower:
         inputs = [[token.lower() for token in tokens] for tokens in inputs]
-    targets = [[table.text(row, label) for row in group] for group in groups]
+    targets = [[table.text(row, label) for row in rows] for rows in sequences]
     columns = _columns(table, text, label, sequence)
-    return Raw(table.path, inputs, targets, [f"{table.path}, line {g[0].line}" for g in groups], notes, columns)
+    where = [f"{table.path}, line {rows[0].line}" for rows in sequences]
+    return Raw(table.path, inputs, targets, where, notes, columns)
 
 
 def _read_vectors(table: Table, reading: Reading, sequence: int) -> Raw:
-    """Read the numbers of a step a row; the answer of a sequence is that of its last row."""
+    """Read rows of a step's numbers; the answer of a sequence is that of its last row."""
     label = table.find(reading.label, LABELS)
     if label is None:
         raise _untold(table, "label")
     columns = table.columns_of_vector(reading.vector, {sequence, label})
     if not columns:
         raise DataError(f"{table.path}: there is no column of numbers beside sequence and label")
-    groups, target = table.sequences(sequence), _target(reading)
-    inputs = table.vectors(groups, columns)
+    sequences, target = table.sequences(sequence), _target(reading)
+    inputs = table.vectors(sequences, columns)
     if reading.task == TAG:
-        targets = [[table.text(row, label) for row in group] for group in groups]
+        targets = [[table.text(row, label) for row in rows] for rows in sequences]
     else:
-        targets = [target(table, group[-1], label) for group in groups]
+        targets = [target(table, rows[-1], label) for rows in sequences]
     vector = tuple(table.columns[n] for n in columns)
     note = f"{table.path}: a step is {', '.join(vector)}; label is column {table.columns[label]}"
     names = _columns(table, None, label, sequence, vector)
-    return Raw(table.path, inputs, targets, [f"{table.path}, line {g[0].line}" for g in groups], [note], names)
+    where = [f"{table.path}, line {rows[0].line}" for rows in sequences]
+    return Raw(table.path, inputs, targets, where, [note], names)
 
 
 def _columns(
     table: Table, text: int | None, label: int, sequence: int | None = None, vector: tuple[str, ...] = ()
 ) -> Columns:
-    """Name the columns of these numbers; those of `vector` are names already."""
+    """Give the columns by names; those of `vector` are names already, the others numbers."""
     by_text, by_label, by_sequence = (None if n is None else table.columns[n] for n in (text, label, sequence))
     return Columns(by_text, by_label, by_sequence, vector)

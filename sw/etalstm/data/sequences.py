@@ -13,7 +13,7 @@ from etalstm.data.encoding import Encoding
 from etalstm.errors import DataError
 from etalstm.network.slices import AUTO
 
-POOL = 16  # batches that are sorted by length together: enough for even lengths, too few to fix who meets whom
+POOL = 16  # batches that are sorted by length together: enough for similar lengths, few enough to stay shuffled
 MOST_STEPS = 256  # of a batch, unless the user chooses others
 
 Items = Sequence | np.ndarray
@@ -32,7 +32,7 @@ class Sequences(DataSet):
 
     The `task` is ``classify``, ``regress`` or ``tag``. `classes` counts classes or tags, or the numbers of a target.
     `tokens` is 0 where inputs are vectors. `steps`, if not given, are those of the longest sequence, at most
-    ``MOST_STEPS``. `masked` says whether lengths are unequal, where that is known before. With `keep_end` the last
+    ``MOST_STEPS``. `masked` says whether lengths are unequal, None if the examples decide. With `keep_end` the last
     steps of a sequence that is longer than a batch are used, else the first. Raises :class:`DataError` if there is no
     example.
     """
@@ -42,17 +42,17 @@ class Sequences(DataSet):
         encoding: Encoding | None = None, steps: int | None = None, masked: bool | None = None,
         keep_end: bool = False,
     ):  # fmt: skip
-        every = [example for examples in splits.values() for example in examples]
-        if not every:
+        combined = [example for examples in splits.values() for example in examples]
+        if not combined:
             raise DataError(f"{name}: there are no examples")
         self.name, self.task, self.classes, self._splits, self._tokens = name, task, classes, splits, tokens
-        self.input_size = None if tokens else every[0].x.shape[1]
+        self.input_size = None if tokens else combined[0].x.shape[1]
         self.encoding, self._keep_end = encoding or Encoding(), keep_end
-        lengths = {len(example.x) for example in every}
+        lengths = {len(example.x) for example in combined}
         self._longest = max(lengths)
         self.steps = steps or min(self._longest, MOST_STEPS)
         self.masked = len(lengths) > 1 if masked is None else masked
-        self.fingerprint = self._fingerprint(every)
+        self.fingerprint = self._fingerprint(combined)
 
     def _fingerprint(self, examples: list[Example]) -> int:
         summary = zlib.crc32(self.encoding.json.encode())
@@ -83,8 +83,8 @@ class Sequences(DataSet):
             cut = list(cut_by_bucket(order, _lengths(members), bounds, batch))
         else:
             cut = [(steps, chosen) for chosen in pooled(order, _lengths(members), batch)]
-        turns = range(len(cut)) if generator is None else generator.permutation(len(cut))
-        return [self._batch(members, cut[n][1], batch, cut[n][0]) for n in turns]
+        numbers = range(len(cut)) if generator is None else generator.permutation(len(cut))
+        return [self._batch(members, cut[n][1], batch, cut[n][0]) for n in numbers]
 
     def _bucketed(self, bounds, batch):
         train = self._splits.get("train")
@@ -98,7 +98,7 @@ class Sequences(DataSet):
         return found
 
     def _automatic_bounds(self, lengths: np.ndarray, batch: int) -> tuple[int, ...]:
-        """Choose bounds by the lengths of the training; if others are longer, these have a bucket behind."""
+        """Choose bounds by the training lengths; longer sequences of other splits get one more bucket."""
         bounds = greedy_bounds(np.minimum(lengths, self.steps), batch)
         most = min(self.steps, self._longest)
         return bounds if bounds[-1] == most else (*bounds, most)
@@ -136,10 +136,10 @@ def pooled(order: np.ndarray, lengths: np.ndarray, batch: int) -> list[np.ndarra
 
 
 def hold_out(items: Sequence, share: float) -> tuple[list, list]:
-    """Divide items in two at random, alike in every run; the second part has the share. Both keep the items' order."""
+    """Divide items in two at random, alike in every run; the second list has the share. Both keep the items' order."""
     order = np.random.Generator(np.random.PCG64(0)).permutation(len(items))
-    held = round(share * order.size)
-    first, second = ([items[n] for n in np.sort(part)] for part in (order[held:], order[:held]))
+    count = round(share * order.size)
+    first, second = ([items[n] for n in np.sort(numbers)] for numbers in (order[count:], order[:count]))
     return first, second
 
 
@@ -201,7 +201,7 @@ def _checked(number: int, name: str, array: np.ndarray, dimensions: int) -> np.n
 
 
 def finite_float32(number: int, name: str, array: np.ndarray) -> np.ndarray:
-    """Give an array of the sequence `number` as float32; :class:`DataError` if it holds what no such number is."""
+    """Give an array of the sequence `number` as float32; :class:`DataError` if a value is no number, or not finite."""
     if array.dtype.kind not in "iuf":
         raise DataError(f"sequence {number}: {name} must be numbers, got {array.dtype}")
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""Recorded utterances, batches of them, and transcriptions as labels of CTC, connectionist temporal classification.
+"""Recorded utterances in batches, with transcriptions as labels for CTC, connectionist temporal classification.
 
 Dimensions: B utterances, T steps, F frames, C coefficients of a frame, L labels.
 """
@@ -16,7 +16,7 @@ from etalstm.errors import DataError
 from etalstm.network.shape import check_size
 
 BLANK = 0  # CTC's label of no character
-CHARACTERS = " " + string.ascii_uppercase  # a character's label is its place here, plus 1
+CHARACTERS = " " + string.ascii_uppercase  # a character's label is its position here, plus 1
 CLASSES = 1 + len(CHARACTERS)
 
 
@@ -32,30 +32,30 @@ def labels_of(text: str) -> np.ndarray:
 
 
 def steps_needed(labels: np.ndarray) -> int:
-    """Count the steps that CTC needs for labels (L,): one each, and a blank between equal neighbours."""
+    """Count the steps that CTC needs for labels (L,): one for each, and one for a blank between equal neighbours."""
     return len(labels) + int((labels[1:] == labels[:-1]).sum())
 
 
 def collapsed(path: np.ndarray) -> np.ndarray:
-    """Give the labels that a path (T,) of one label a step stands for: repetitions are one label, blanks none."""
+    """Give the labels of a CTC path (T,), one label a step: repetitions are one label, blanks none."""
     begins = np.diff(path, prepend=BLANK) != 0
     return path[begins & (path != BLANK)]
 
 
 def edit_distance(found: np.ndarray, expected: np.ndarray) -> int:
     """Count the fewest insertions, deletions and substitutions that make one sequence of labels the other."""
-    places = np.arange(len(expected) + 1)
-    row = places  # distances of the part of `found` so far from every beginning of `expected`
+    positions = np.arange(len(expected) + 1)
+    distances = positions  # from the labels of `found` so far to every prefix of `expected`
     for label in found:
-        substituted = row[:-1] + (expected != label)
-        kept = np.concatenate([row[:1] + 1, np.minimum(row[1:] + 1, substituted)])
-        row = np.minimum.accumulate(kept - places) + places  # insertions, however many
-    return int(row[-1])
+        substituted = distances[:-1] + (expected != label)
+        without_insertions = np.concatenate([distances[:1] + 1, np.minimum(distances[1:] + 1, substituted)])
+        distances = np.minimum.accumulate(without_insertions - positions) + positions
+    return int(distances[-1])
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """An utterance."""
+    """A recorded utterance and its transcription."""
 
     name: str
     frames: np.ndarray  # float32, (F, C)
@@ -79,27 +79,29 @@ class Speech:
     I = ``stack`` · C. A last step without enough frames is filled with 0, the mean. Raises :class:`DataError` if an
     utterance has fewer steps than CTC needs for its labels.
 
-    `input_size`: I. `steps`: of a mean training utterance, rounded up. `fingerprint`: tells data apart, whatever the
-    stack.
+    `input_size`: I. `steps`: of a mean training utterance, rounded up. `fingerprint`: of the data; the same for any
+    `stack`.
     """
 
     def __init__(self, splits: dict[str, list[Utterance]], stack: int = 1):
         check_size("stack", stack)
-        frames = np.concatenate([one.frames for one in splits["train"]]).astype(np.float64)
+        frames = np.concatenate([utterance.frames for utterance in splits["train"]]).astype(np.float64)
         mean, deviation = frames.mean(0), frames.std(0)
         scale = np.where(deviation > 0, deviation, 1.0)
         self._splits = {
-            split: [Utterance(one.name, _stacked((one.frames - mean) / scale, stack), one.labels) for one in utterances]
+            split: [
+                Utterance(utterance.name, _stacked((utterance.frames - mean) / scale, stack), utterance.labels)
+                for utterance in utterances
+            ]
             for split, utterances in splits.items()
         }
-        for one in (one for utterances in self._splits.values() for one in utterances):
-            if len(one.frames) < steps_needed(one.labels):
-                raise DataError(
-                    f"{one.name}: {len(one.frames)} steps of {stack} frames are too few for {len(one.labels)} "
-                    f"characters, which need {steps_needed(one.labels)}"
-                )
+        for utterance in (utterance for utterances in self._splits.values() for utterance in utterances):
+            if len(utterance.frames) < steps_needed(utterance.labels):
+                needed = f"{len(utterance.labels)} characters, which need {steps_needed(utterance.labels)}"
+                steps = f"{len(utterance.frames)} steps of {stack} frames"
+                raise DataError(f"{utterance.name}: {steps} are too few for {needed}")
         self.input_size = stack * frames.shape[1]
-        lengths = [len(one.frames) for one in self._splits["train"]]
+        lengths = [len(utterance.frames) for utterance in self._splits["train"]]
         self.steps = -(-sum(lengths) // len(lengths))
         self.fingerprint = _fingerprint(splits)
 
@@ -108,9 +110,9 @@ class Speech:
         return len(self._splits[check_split(split)])
 
     def training(self, batch: int, generator: np.random.Generator) -> list[SpeechBatch]:
-        """Cut the training split into full batches of utterances of similar length, in an order of the generator's.
+        """Cut the training split into full batches of utterances of similar length, in random order.
 
-        Utterances that do not fill a batch are left out, others each time.
+        Utterances that do not fill a batch are left out; each call leaves out others.
 
         Raises ``ValueError`` if there are fewer utterances than a batch has.
         """
@@ -118,12 +120,12 @@ class Speech:
         if batch > len(utterances):
             raise ValueError(f"batch must be at most {len(utterances)}, the utterances in train, got {batch}")
         order = generator.permutation(len(utterances))[: len(utterances) // batch * batch]
-        cut = pooled(order, np.array([len(one.frames) for one in utterances]), batch)
+        cut = pooled(order, np.array([len(utterance.frames) for utterance in utterances]), batch)
         return [_batch([utterances[n] for n in cut[turn]]) for turn in generator.permutation(len(cut))]
 
     def evaluation(self, split: str, batch: int) -> list[SpeechBatch]:
         """Cut a split into batches, the shortest utterances first; the last batch may have fewer."""
-        utterances = sorted(self._splits[check_split(split)], key=lambda one: len(one.frames))
+        utterances = sorted(self._splits[check_split(split)], key=lambda utterance: len(utterance.frames))
         return [_batch(utterances[n : n + batch]) for n in range(0, len(utterances), batch)]
 
 
@@ -134,18 +136,18 @@ def _stacked(frames: np.ndarray, stack: int) -> np.ndarray:
 
 
 def _batch(utterances: Sequence[Utterance]) -> SpeechBatch:
-    ordered = sorted(utterances, key=lambda one: -len(one.frames))
-    lengths = np.array([len(one.frames) for one in ordered])
+    ordered = sorted(utterances, key=lambda utterance: -len(utterance.frames))
+    lengths = np.array([len(utterance.frames) for utterance in ordered])
     x = np.zeros((lengths[0], len(ordered), ordered[0].frames.shape[1]), np.float32)
-    for b, one in enumerate(ordered):
-        x[: len(one.frames), b] = one.frames
-    labels = np.concatenate([one.labels for one in ordered])
-    return SpeechBatch(x, lengths, labels, np.array([len(one.labels) for one in ordered]))
+    for b, utterance in enumerate(ordered):
+        x[: len(utterance.frames), b] = utterance.frames
+    labels = np.concatenate([utterance.labels for utterance in ordered])
+    return SpeechBatch(x, lengths, labels, np.array([len(utterance.labels) for utterance in ordered]))
 
 
 def _fingerprint(splits: dict[str, list[Utterance]]) -> int:
     summary = zlib.crc32(repr([len(utterances) for utterances in splits.values()]).encode())
-    for one in (one for utterances in splits.values() for one in utterances):
-        summary = zlib.crc32(one.frames.tobytes(), summary)
-        summary = zlib.crc32(one.labels.tobytes(), summary)
+    for utterance in (utterance for utterances in splits.values() for utterance in utterances):
+        summary = zlib.crc32(utterance.frames.tobytes(), summary)
+        summary = zlib.crc32(utterance.labels.tobytes(), summary)
     return summary

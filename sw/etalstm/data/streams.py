@@ -20,7 +20,7 @@ END = "<eos>"
 
 
 class TokenStreams(DataSet):
-    """A text whose splits, int64 tokens (N,) by name, are contiguous; every row of a batch is one long stream."""
+    """A text whose splits, int64 tokens (N,) by name, are contiguous; every sequence of a batch is one long stream."""
 
     task = LANGUAGE
     stateful = True
@@ -33,8 +33,8 @@ class TokenStreams(DataSet):
     def epoch(self, split, batch, steps, generator=None):
         """Cut a split into `batch` streams and these into segments; see :meth:`DataSet.epoch`.
 
-        The order is that of the text, so `generator` only says that a last, shorter segment is dropped. Tokens that
-        do not fill the streams evenly, fewer than `batch`, are left out.
+        The order is that of the text. With a `generator` a last, shorter segment is dropped. Tokens that do not fill
+        the streams evenly, fewer than `batch`, are left out.
         """
         tokens = self._tokens.get(check_split(split))
         if tokens is None:
@@ -53,7 +53,7 @@ class TokenStreams(DataSet):
         ]
 
     def first(self, tokens: dict[str, int | None]) -> Self:
-        """Give the same text, cut: the first so many tokens of the splits that are named, all where None is said.
+        """Give the same text with only the first tokens of the named splits: so many, or all for None.
 
         Raises ``ValueError`` if there is no such split, or a number is not above 0.
         """

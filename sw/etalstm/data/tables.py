@@ -20,7 +20,7 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: the line it ends on, and its fields; no field at all where the line is blank."""
+    """A row of a table: the line it ends on, and its fields, none for a blank line."""
 
     line: int
     fields: list[str]
@@ -71,7 +71,7 @@ class Table:
         return rows
 
     def find(self, name: str | None, known: tuple[str, ...]) -> int | None:
-        """Give the number of a column that is named, or has one of the well-known names, or None.
+        """Give the number of the column of a name, or without a name of one of the well-known names; None if none has.
 
         Raises :class:`DataError` if there is no column of the name that is given.
         """
@@ -82,15 +82,15 @@ class Table:
             raise DataError(f"{self.path}: has no column {name!r}; there are: {', '.join(self.columns)}")
         return found
 
-    def place(self, row: Row, column: int) -> str:
-        """Say where a field is."""
+    def where(self, row: Row, column: int) -> str:
+        """Give file, line and column of a field, for messages."""
         return f"{self.path}, line {row.line}, column {self.columns[column]}"
 
     def text(self, row: Row, column: int) -> str:
         """Give a field; :class:`DataError` if it is empty."""
         value = row.fields[column].strip()
         if not value:
-            raise DataError(f"{self.place(row, column)}: empty")
+            raise DataError(f"{self.where(row, column)}: empty")
         return value
 
     def number(self, row: Row, column: int) -> float:
@@ -99,14 +99,14 @@ class Table:
         try:
             value = float(text)
         except ValueError as error:
-            raise DataError(f"{self.place(row, column)}: {text[:40]!r} is no number") from error
+            raise DataError(f"{self.where(row, column)}: {text[:40]!r} is no number") from error
         if not abs(value) <= LARGEST_NUMBER:
-            raise DataError(f"{self.place(row, column)}: must be finite in float32, got {text[:40]!r}")
+            raise DataError(f"{self.where(row, column)}: must be finite in float32, got {text[:40]!r}")
         return value
 
-    def vectors(self, groups: list[list[Row]], columns: list[int]) -> list[np.ndarray]:
+    def vectors(self, sequences: list[list[Row]], columns: list[int]) -> list[np.ndarray]:
         """Give the numbers of some columns for each sequence of rows, float32, (T, I); raises as :meth:`number`."""
-        return [np.array([[self.number(row, n) for n in columns] for row in group], np.float32) for group in groups]
+        return [np.array([[self.number(row, n) for n in columns] for row in rows], np.float32) for rows in sequences]
 
     def columns_of_vector(self, names: tuple[str, ...], others: set[int | None]) -> list[int]:
         """Give the numbers of the columns of these names, in this order; without names all that are not in `others`.
@@ -117,12 +117,12 @@ class Table:
         return named or [n for n in range(len(self.columns)) if n not in others]
 
     def sequences(self, column: int | None) -> list[list[Row]]:
-        """Give the rows of each sequence: of one value in a column, or without a column between blank lines."""
-        groups: dict[object, list[Row]] = {}
+        """Give the rows of each sequence: those with one value in a column, or without a column between blank lines."""
+        found: dict[object, list[Row]] = {}
         blanks = 0
         for row in self.rows:
             if not row.fields:
                 blanks += 1
                 continue
-            groups.setdefault(blanks if column is None else self.text(row, column), []).append(row)
-        return list(groups.values())
+            found.setdefault(blanks if column is None else self.text(row, column), []).append(row)
+        return list(found.values())

@@ -1,4 +1,4 @@
-"""Pedestrians' paths (ETH and UCY): from where somebody was in 8 steps, where they are in the 12 that follow."""
+"""Pedestrians' paths (ETH and UCY): predicts 12 positions from the 8 before them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,11 +22,11 @@ Path2D = np.ndarray  # positions of consecutive steps in metres, float64, (N, 2)
 class Trajectories(Sequences):
     """Windows of 20 steps, one a step of each path; the recording of one place is for test.
 
-    An input is a position seen from the last known one, and how far it is from the position before: 4 numbers in
-    metres. The answer is the 12 positions that follow, seen from the last known one: x and y of each.
+    An input is a position relative to the last known one, and relative to the position before: 4 numbers in metres.
+    The answer is the 12 positions that follow, relative to the last known one: x and y of each.
 
-    Raises :class:`DataError` if a file is missing or empty, or a line has not four numbers; the message names file and
-    line.
+    Raises :class:`DataError` if a file is missing or empty, or a line does not have four numbers; the message names
+    file and line.
 
     `directory`: holds a file for each recording, ``biwi_eth.txt`` and so on: frame, pedestrian, x, y, with tabs
     between.
@@ -35,13 +35,13 @@ class Trajectories(Sequences):
     def __init__(self, directory: Path):
         paths = [path for name in TRAIN for path in self._paths(directory, name)]
         train, validation = hold_out(paths, VALIDATION_SHARE)
-        parts = {"train": train, "validation": validation, "test": self._paths(directory, TEST)}
-        splits = {split: [_example(w) for path in part for w in _windows(path)] for split, part in parts.items()}
+        divided = {"train": train, "validation": validation, "test": self._paths(directory, TEST)}
+        splits = {split: [_example(w) for path in paths for w in _windows(path)] for split, paths in divided.items()}
         super().__init__("ethucy", REGRESS, splits, 2 * PREDICTED, steps=SEEN)
         self.notes = [self._note(splits["test"])]
 
     def _note(self, test: list[Example]) -> str:
-        """Tell how good it is to go straight on."""
+        """Give the errors of predicting a constant velocity, as a baseline."""
         targets = np.stack([example.target for example in test])
         straight = np.stack([np.outer(np.arange(1, PREDICTED + 1), example.x[-1, 2:]).ravel() for example in test])
         found = {name: values.mean() for name, values in self.measures(straight, targets).items()}
@@ -49,8 +49,8 @@ class Trajectories(Sequences):
 
     def measures(self, outputs, targets):
         """Give the mean (``ade``) and the final (``fde``) displacement error of each window, in metres."""
-        apart = np.linalg.norm((outputs - targets).reshape(len(outputs), PREDICTED, 2), axis=2)
-        return {"ade": apart.mean(axis=1), "fde": apart[:, -1]}
+        distances = np.linalg.norm((outputs - targets).reshape(len(outputs), PREDICTED, 2), axis=2)
+        return {"ade": distances.mean(axis=1), "fde": distances[:, -1]}
 
     @staticmethod
     def _paths(directory: Path, name: str) -> list[Path2D]:
@@ -62,8 +62,8 @@ class Trajectories(Sequences):
                 if not np.isfinite((frame, pedestrian, x, y)).all():
                     raise ValueError
             except ValueError:
-                place = f"{directory / name}.txt, line {n}"
-                raise DataError(f"{place}: expected frame, pedestrian, x and y, got {line[:40]!r}") from None
+                where = f"{directory / name}.txt, line {n}"
+                raise DataError(f"{where}: expected frame, pedestrian, x and y, got {line[:40]!r}") from None
             found.setdefault(pedestrian, []).append((frame, x, y))
         return [path for _, rows in sorted(found.items()) for path in _unbroken(np.array(sorted(rows)))]
 
@@ -71,7 +71,7 @@ class Trajectories(Sequences):
 def _unbroken(rows: np.ndarray) -> list[Path2D]:
     """Cut the rows (frame, x, y) of a pedestrian where a step is missing."""
     breaks = np.flatnonzero(np.diff(rows[:, 0]) != FRAMES) + 1
-    return [part[:, 1:] for part in np.split(rows, breaks)]
+    return [path[:, 1:] for path in np.split(rows, breaks)]
 
 
 def _windows(path: Path2D) -> Iterator[Path2D]:

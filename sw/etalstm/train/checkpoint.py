@@ -30,7 +30,7 @@ class Identity(Record):
 
     @property
     def per_step(self) -> bool:
-        """There is an answer at every step, or one at a sequence's last."""
+        """True if the network answers at every step, false if only at a sequence's last."""
         return self.task in ("language", "tag")
 
 
@@ -60,22 +60,22 @@ class ChooserState(Record):
     iterations: NonNegativeInt
 
 
-class Watched(Record):
-    """A validation loss that is watched: the lowest, and for how many epochs there has been none below."""
+class BestLoss(Record):
+    """The lowest validation loss so far."""
 
-    best: float | None = None
-    epochs: NonNegativeInt = 0
+    best: float | None = None  # None before the first epoch has ended
+    epochs: NonNegativeInt = 0  # since that loss
 
 
 class Position(Progress):
-    """Where a run is."""
+    """Where a run is, and the state of what controls it."""
 
     chooser: ChooserState
     delta_threshold: float | None = Field(None, ge=0)  # None where δ is not pruned
     # Θ where a target moves it; None without one, and as long as everything is sent
     input_threshold: float | None = Field(None, ge=LEAST, le=MOST)
-    best: Watched = Watched()  # for the best checkpoint and early stopping
-    plateau: Watched = Watched()  # for the schedule ``plateau``
+    best: BestLoss = BestLoss()  # for the best checkpoint and early stopping
+    plateau: BestLoss = BestLoss()  # for the schedule ``plateau``
     falls: NonNegativeInt = 0  # how often that schedule has lowered the learning rate
 
 

@@ -1,6 +1,6 @@
-"""What follows the numbers of a run: a threshold that leaves a share of δ, or of x and h; and each layer's storage.
+"""Controllers of a run: a threshold that leaves a share of δ, or of x and h; and each layer's storage.
 
-All that decides is the same on every device: counts, and single multiplications and divisions, which every machine
+Every device decides alike: decisions follow from counts, by single multiplications and divisions, which every machine
 rounds alike.
 """
 
@@ -35,8 +35,8 @@ class ShareControl:
     Small gradients of gates can be left out of the products without loss of quality ("Structurally sparsified backward
     propagation", arXiv 1806.00512), and so can small changes of x and h, see :mod:`etalstm.network.delta_inputs`. How
     small depends on the data, the loss, the batch, and how far training has come. So the threshold grows while more
-    than the target is left, and shrinks while less is, the faster the further. Over many iterations the mean share is
-    then close to the target.
+    than the target is left, and shrinks while less is. The further the share is from the target, the faster it moves.
+    Over many iterations the mean share is then close to the target.
 
     `target`: share that is to be left, above 0 and below 1. `start`: the first threshold, ``LEAST`` to ``MOST``.
     `threshold`: of the next iteration; may be set, to what a checkpoint has.
@@ -46,30 +46,30 @@ class ShareControl:
         self.target, self.threshold = target, start
 
     def take(self, density: float) -> None:
-        """Note what share an iteration had left."""
+        """Move the threshold after an iteration that left the share `density`."""
         step = GAIN * (density - self.target) / (self.target * (1 - self.target))
         factor = 1 + min(step, LARGEST_GROWTH) if step > 0 else 1 / (1 - step)
         self.threshold = float(np.float32(min(MOST, max(LEAST, self.threshold * factor))))
 
 
 SMALLEST, FASTEST = CHOOSING = ("auto", "auto-fastest")
-PROBE_EPOCHS = 4  # a dense layer is kept as streams again, and so measured, after so many epochs
-DELTA_BAR = 0.95  # nonzero share of δ above which ms1 saves nothing; some of δ is zero in dense layers too
+PROBE_EPOCHS = 4  # after so many epochs a dense layer is stored as streams again, which measures it
+DELTA_LIMIT = 0.95  # nonzero share of δ above which ms1 saves nothing; some of δ is zero in dense layers too
 
 
 class Chooser:
-    """Chooses every layer's policy, ``dense`` or ``ms1``: what was the better in the epoch before.
+    """Chooses every layer's policy, ``dense`` or ``ms1``: the better one in the epoch before.
 
-    The first is ``ms1``, which measures. ``auto`` takes the smaller: ``dense`` keeps five words for each element of a
-    cell, ``ms1`` a mask bit and the kept word for each of six local gradients. The smaller also moves fewer bytes, as
-    either goes to memory once and comes back once. ``auto-fastest`` takes the one with fewer cycles. Both have the same
-    element-wise work, and their bytes move beside it. So what counts is how much of δ ``ms1`` makes zero, which no
-    product is spent on: ``ms1``, be it the larger, unless nearly all of δ is left. Then its streams cost a hundredth of
-    the cycles and save nothing. ``ms1-bf16`` is no candidate, as it would always win with at most 3.2 words. Its cost
-    is accuracy, so a user must ask for it.
+    The first policy is ``ms1``, which measures. ``auto`` takes the smaller: ``dense`` stores five words for each
+    element of a cell, ``ms1`` six mask bits and the words of the local gradients that are not dropped. The smaller also
+    moves fewer bytes, as either goes to memory once and comes back once. ``auto-fastest`` takes the one with fewer
+    cycles. Both have the same element-wise work, and their bytes move in parallel with it. ``ms1`` saves the products
+    of those δ that it makes zero, so it is faster even where it is the larger. Only where nearly all of δ is left are
+    there no products to save, and its streams cost a hundredth of the cycles. ``ms1-bf16`` is no candidate, as it would
+    always win with at most 3.2 words. Its cost is accuracy, so a user must ask for it.
 
-    `storage`: one of ``CHOOSING``. `state`: all of it, for a checkpoint, and may be set to what one has: epochs for
-    which each layer has been dense, and the epoch's sums.
+    `storage`: one of ``CHOOSING``. `state`: for a checkpoint, and may be set to that of a checkpoint: the epochs for
+    which each layer has been dense, and the sums of the current epoch.
     """
 
     def __init__(self, layers: int, storage: str = SMALLEST):
@@ -82,23 +82,23 @@ class Chooser:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """What each layer keeps in the epoch at hand."""
+        """Each layer's policy in the current epoch."""
         return tuple("dense" if epochs else "ms1" for epochs in self.state["dense_for"])
 
     def measure(self, usages: list[Usage]) -> None:
-        """Take in what the layers kept in an iteration; of a dense one not every device knows what it would."""
+        """Add an iteration's usages to the sums; dense layers add nothing, as not every device knows their streams."""
         for layer, (usage, dense) in enumerate(zip(usages, self.state["dense_for"], strict=True)):
             self.state["words"][layer] += 0.0 if dense else words_per_element(usage)
             self.state["deltas"][layer] += 0.0 if dense else usage.delta_density
         self.state["iterations"] += 1
 
     def end_epoch(self) -> None:
-        """Choose anew."""
-        kind, bar = ("deltas", DELTA_BAR) if self._fastest else ("words", DENSE_TENSORS)
+        """Choose each layer's policy for the next epoch."""
+        kind, limit = ("deltas", DELTA_LIMIT) if self._fastest else ("words", DENSE_TENSORS)
         chosen = []
         for total, dense in zip(self.state[kind], self.state["dense_for"], strict=True):
             stays = 0 < dense < PROBE_EPOCHS
-            loses = not dense and total > bar * self.state["iterations"]
+            loses = not dense and total > limit * self.state["iterations"]
             chosen.append(dense + 1 if stays or loses else 0)
         self._begin(chosen)
 

@@ -1,4 +1,4 @@
-"""Settings that are declared once. The command line, files, refusals and runs that go on take what they need from that.
+"""Settings that are declared once: the command line, files, checks and resumed runs read the declaration.
 
 A setting is a field of a frozen dataclass, made by :func:`setting`.
 """
@@ -21,9 +21,9 @@ REQUIRED: Any = MISSING  # in the place of a default: there is none
 
 
 class Differs(Enum):
-    """When a setting may be another one than a checkpoint's run had. Compared is what a run makes of a setting.
+    """When a resumed run's setting may differ from that of the checkpoint's run.
 
-    Of a file, for example, its content is compared, and not its path.
+    Of a file the content is compared, not the path.
     """
 
     NEVER = "never"
@@ -43,12 +43,12 @@ class Unused(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of a setting beside its type and default."""
+    """What a setting declares besides its type and default."""
 
     help: str  # for the command line
     panel: str  # the group of the help that it stands in
-    # Takes the setting's name and value, and raises ``ValueError`` for one that cannot be. None is within the bound of
-    # an optional setting. Bounds that depend on other settings are not declared; the dataclass checks them.
+    # Takes the setting's name and value; raises ``ValueError`` if the value is out of bounds. None is within the bound
+    # of an optional setting. Bounds that depend on other settings are not declared; the dataclass checks them.
     bound: Bound | None = None
     unused: tuple[Unused, ...] = ()  # a user who gives it on one of these conditions is told so
     option: str = ""  # its option's name, where that is another one
@@ -94,9 +94,11 @@ def declared(kind: type) -> dict[str, Declared]:
     if kind not in _KNOWN:
         kinds, fields = get_type_hints(kind), dataclasses.fields(kind)
         _KNOWN[kind] = {
-            one.name: Declared(one.name, kinds[one.name], getattr(kind, one.name, None), one.metadata["setting"])
-            for one in fields
-            if "setting" in one.metadata
+            field.name: Declared(
+                field.name, kinds[field.name], getattr(kind, field.name, None), field.metadata["setting"]
+            )
+            for field in fields
+            if "setting" in field.metadata
         }
     return _KNOWN[kind]
 
@@ -104,28 +106,29 @@ def declared(kind: type) -> dict[str, Declared]:
 def may_differ(kind: "type[RunSettings]", between_epochs: bool = True) -> tuple[str, ...]:
     """Name the settings of a :class:`RunSettings` that may differ where a run goes on, between epochs or within one."""
     allowed = {ALWAYS, BETWEEN_EPOCHS} if between_epochs else {ALWAYS}
-    return tuple(name for name, one in declared(kind).items() if (one.setting.may_differ or kind.MAY_DIFFER) in allowed)
+    settings = {name: entry.setting for name, entry in declared(kind).items()}
+    return tuple(name for name, setting in settings.items() if (setting.may_differ or kind.MAY_DIFFER) in allowed)
 
 
 def check_bounds(settings: object) -> None:
-    """Raise ``ValueError``, naming setting and value, if one is out of its bounds."""
-    for name, one in declared(type(settings)).items():
+    """Raise ``ValueError``, naming setting and value, if a setting is out of its bounds."""
+    for name, entry in declared(type(settings)).items():
         value = getattr(settings, name)
-        if one.setting.bound is not None and not (value is None and one.is_optional):
-            one.setting.bound(name, value)
+        if entry.setting.bound is not None and not (value is None and entry.is_optional):
+            entry.setting.bound(name, value)
 
 
 def refuse_unused(given: Iterable[str], settings: object, data: object) -> None:
     """Raise ``ValueError``, naming the option, if a setting that a user gave is not used in this run."""
     names = set(given)
-    for name, one in declared(type(settings)).items():
-        for condition in one.setting.unused if name in names else ():
+    for name, entry in declared(type(settings)).items():
+        for condition in entry.setting.unused if name in names else ():
             if condition.applies(settings, data):
-                raise ValueError(f"{one.option} is {condition.reason}")
+                raise ValueError(f"{entry.option} is {condition.reason}")
 
 
 def bound(words: str, holds: Callable[[Any], bool]) -> Bound:
-    """Give a bound: a condition holds for the value; `words` say what it must be."""
+    """Give a bound: the condition `holds` is true of the value; `words` put it into words for the message."""
 
     def check(name: str, value: Any) -> None:
         if not holds(value):
@@ -140,8 +143,8 @@ def one_of(names: Iterable[str]) -> Bound:
     return bound(f"one of {', '.join(names)}", lambda value: value in names)
 
 
-def number(words: str, holds: Callable[[float], bool]) -> Bound:
-    """Give a bound: the value is a finite number of at least 0 for which a condition holds; `words` say it."""
+def number_bound(words: str, holds: Callable[[float], bool]) -> Bound:
+    """Give a bound as :func:`bound` does, of a finite number of at least 0."""
 
     def check(name: str, value: Any) -> None:
         if not holds(check_threshold(name, value)):
@@ -150,11 +153,11 @@ def number(words: str, holds: Callable[[float], bool]) -> Bound:
     return check
 
 
-below_1 = number("at least 0 and below 1", lambda value: value < 1)
-up_to_1 = number("0 to 1", lambda value: value <= 1)
-above_0 = number("above 0", lambda value: value > 0)
-above_0_up_to_1 = number("above 0 and at most 1", lambda value: 0 < value <= 1)
-within_0_and_1 = number("above 0 and below 1", lambda value: 0 < value < 1)
+below_1 = number_bound("at least 0 and below 1", lambda value: value < 1)
+up_to_1 = number_bound("0 to 1", lambda value: value <= 1)
+above_0 = number_bound("above 0", lambda value: value > 0)
+above_0_up_to_1 = number_bound("above 0 and at most 1", lambda value: 0 < value <= 1)
+within_0_and_1 = number_bound("above 0 and below 1", lambda value: 0 < value < 1)
 
 
 at_least_0 = bound(
@@ -163,16 +166,16 @@ at_least_0 = bound(
 
 
 def absolute(_: str, path: Path) -> str:
-    """Read a path: a run that goes on from another directory means the same file."""
+    """Give a path as an absolute one, so that a run resumed from another directory opens the same file."""
     return str(path.absolute())
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What the settings of different kinds of runs have in common. Those of a kind are a frozen dataclass."""
+    """Base of the settings of a run; the settings of each command are a frozen dataclass."""
 
     COMMAND: ClassVar[str]  # that makes such runs
-    MAY_DIFFER: ClassVar[Differs] = NEVER  # of settings that declare nothing of it
+    MAY_DIFFER: ClassVar[Differs] = NEVER  # for settings that do not declare it
 
     @property
     def identity(self) -> dict:
@@ -180,7 +183,7 @@ class RunSettings:
         return {name: value for name, value in self.table().items() if name not in may_differ(type(self))}
 
     def table(self) -> dict:
-        """Give all of them, tuples as lists."""
+        """Give all settings by name, tuples as lists."""
         values = dataclasses.asdict(self)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
@@ -212,7 +215,7 @@ class RunSettings:
 
 
 def open_settings(path: Path, hint: str = " of settings") -> TomlFile:
-    """Open a file of settings; :class:`RunError` if it is not there, with the hint, or no TOML."""
+    """Open a file of settings; :class:`RunError` if it does not exist (the message ends in `hint`) or is no TOML."""
     try:
         return TomlFile(path)
     except FileNotFoundError as error:
@@ -223,10 +226,10 @@ def open_settings(path: Path, hint: str = " of settings") -> TomlFile:
 
 @contextmanager
 def blaming(path: Path | None) -> Iterator[None]:
-    """Context in which settings of a file, with others on top, are used: ``ValueError`` becomes :class:`RunError`.
+    """Context that turns a ``ValueError`` about settings of a file and options into a :class:`RunError`.
 
-    The message names the file, and the line of the first setting in it that the error names. Without a file the error
-    stays as it is.
+    The message names the file, and the line of the first setting that the error names. Without a file the error stays
+    as it is.
     """
     try:
         yield

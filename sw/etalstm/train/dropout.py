@@ -1,8 +1,8 @@
-"""Dropout between layers: a session for each layer, and masks of the host on what passes from one to the next.
+"""Dropout between layers: each layer has a session, and the host masks what passes from one layer to the next.
 
-A device's own session runs all layers, and what goes up or down between them never leaves it. With dropout each layer's
-outputs and their gradients therefore move to the host and back. Without dropped elements the bits are those of one
-session, but for the clipping scale: the layers' norms are added by the host.
+In a device's own session outputs and gradients between layers never leave the device. With dropout they move to the
+host and back. If no element is dropped, the bits are those of one session except for the clipping scale: the host adds
+the layers' norms.
 """
 
 import math
@@ -35,8 +35,8 @@ class LayeredGradients:
 class LayeredSession(BothPasses[LayeredGradients]):
     """What :class:`etalstm.device.Session` is to a trainer, with dropout between the layers.
 
-    `shape`: of all layers. `share`: of the elements that are dropped; the others are divided by what is left. `seed`:
-    of the run: the masks of an update depend on it and the update's number alone.
+    `shape`: of all layers. `share`: of the elements that are dropped; the others are divided by 1 - `share`. `seed`:
+    of the run. The masks of an update depend on the seed and the update's number only.
     """
 
     def __init__(self, device: Device, shape: TrainingShape, share: float, seed: int):
@@ -54,11 +54,11 @@ class LayeredSession(BothPasses[LayeredGradients]):
         self._back: LayeredGradients | None = None
 
     def draw_masks(self, number: int) -> None:
-        """Drop elements in the next forward pass, that of update `number`; in all others nothing is dropped."""
+        """Drop elements in the next forward pass, that of update `number`; other forward passes drop nothing."""
         self._next_update = number
 
     def _draw(self, number: int, steps: int) -> list[np.ndarray]:
-        """Give what the outputs of each layer but the top one are multiplied by, float32, (T, B, H)."""
+        """Give the masks, float32, (T, B, H), that the outputs of each layer except the top one are multiplied by."""
         generator = np.random.Generator(np.random.PCG64([self._seed, 3, number]))  # 1: the host's parameters, 2: order
         scale = np.float32(1 / (1 - self._share))
         size = len(self._layers) - 1, steps, *self.shape.y_shape[1:]
@@ -70,13 +70,13 @@ class LayeredSession(BothPasses[LayeredGradients]):
             layer.load(parameters[n : n + 1], velocities and velocities[n : n + 1])
 
     def store_as(self, storage: Storage) -> None:
-        """Keep intermediates another way."""
+        """Store intermediates as `storage` says from the next forward pass on."""
         for n, layer in enumerate(self._layers):
             layer.store_as(storage.of_layers([n]))
         self.shape = self.shape.with_execution(storage=storage)
 
     def send_as(self, delta_inputs: DeltaInputs) -> None:
-        """Send x and h another way."""
+        """Send x and h as `delta_inputs` says from the next forward pass on."""
         for n, layer in enumerate(self._layers):
             layer.send_as(delta_inputs.of_layers([n]))
         self.shape = self.shape.with_execution(delta_inputs=delta_inputs)
@@ -135,11 +135,11 @@ class LayeredSession(BothPasses[LayeredGradients]):
         return [layer.gradients()[0] for layer in self._layers]
 
     def usage(self) -> list[Usage]:
-        """Count what the layers kept and computed."""
+        """Count what each layer stored and computed."""
         return [usage for layer in self._layers for usage in layer.usage()]
 
     def contributions(self) -> np.ndarray:
-        """Measure every cell, float64, (L, T, B)."""
+        """Measure what every cell adds to the weight gradient, float64, (L, T, B)."""
         return np.concatenate([layer.contributions() for layer in self._layers])
 
     def counters(self) -> dict:
@@ -147,7 +147,7 @@ class LayeredSession(BothPasses[LayeredGradients]):
         return add_counts([layer.counters() for layer in self._layers])
 
     def memory(self) -> dict:
-        """Describe the memory that each layer takes; {} where there is no such thing."""
+        """Describe the memory that each layer takes; {} where the device has none of its own."""
         layers = [layer.memory() for layer in self._layers]
         return {"layers": layers} if any(layers) else {}
 

@@ -30,7 +30,7 @@ class RunFolder:
     folder ``events`` has the log's numbers once more, for TensorBoard. A run of ``eta-lstm research compress`` has the
     dense start in ``dense.safetensors``, and the small network in ``network.safetensors``.
 
-    `path`: needs not be there yet.
+    `path`: need not exist yet.
     """
 
     def __init__(self, path: Path | str):
@@ -43,7 +43,7 @@ class RunFolder:
         self._lock: FileLock | None = None
 
     def open(self, resume: bool = False, overwrite: bool = False) -> None:
-        """Make the folder if need be, and lock it; one that is open stays open.
+        """Make the folder if need be, and lock it; an open folder stays open.
 
         Raises :class:`RunError` if there is a run in it and it is neither to go on nor to be overwritten, if another
         process has the folder, or if something else than a file has the name of one of the run's; and ``OSError`` if it
@@ -84,7 +84,7 @@ class RunFolder:
         return [name for name in FILES if (self.path / name).exists()]
 
     def close(self) -> None:
-        """Give the folder back, and remove it if it was made and nothing was written; a second time does nothing."""
+        """Unlock the folder, and remove it if :meth:`open` made it and nothing was written; closing twice is fine."""
         if self._lock is None:
             return
         unused = self._made and [path.name for path in self.path.iterdir()] == [LOCK]

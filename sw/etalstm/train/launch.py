@@ -38,8 +38,8 @@ def find_mpiexec() -> str:
 
 
 @dataclass
-class Ended:
-    """How an attempt has ended."""
+class Outcome:
+    """How one start of the command has ended."""
 
     code: int  # mpiexec's exit code
     killed: Process | None  # the process that was killed, if mpiexec named one
@@ -57,19 +57,19 @@ class Ended:
 
 
 class LaunchedRun:
-    """The training run of a command: how far it is, and what goes on with it."""
+    """The training run that a command begins: its progress, and the command that resumes it."""
 
     def __init__(self, command: list[str]):
         self._command, self._folder = command, RunFolder(_value(command, "--out"))
         self._begun_here = "--overwrite" in command or not self._folder.settings.exists()
 
     def progress(self) -> tuple[tuple[str, int, int], ...]:
-        """Give what changes with each iteration and checkpoint."""
+        """Give the times and sizes of log and checkpoint: they change with each iteration and checkpoint."""
         files = (path for path in (self._folder.metrics, self._folder.checkpoint) if path.exists())
         return tuple((path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in files)
 
     def next_command(self) -> list[str]:
-        """Give the command that goes on with the run, or if there is no checkpoint yet begins it anew."""
+        """Give the command that resumes the run, or begins it anew if there is no checkpoint yet."""
         plain = [word for word in self._command if word not in ("--resume", "--overwrite")]
         resumes = self._folder.checkpoint.exists() or not self._begun_here
         return [*plain, "--resume" if resumes else "--overwrite"]
@@ -103,7 +103,7 @@ class Launch:
             command = self._run.next_command()
             say(f"restart {restarts} of {most_restarts}: eta-lstm {' '.join(command)}")
 
-    def _attempt(self, command: list[str]) -> Ended:
+    def _attempt(self, command: list[str]) -> Outcome:
         with tempfile.TemporaryDirectory() as scratch:
             roster = Path(scratch) / "roster.json"
             process = subprocess.Popen(
@@ -112,11 +112,11 @@ class Launch:
             with _forwarding(process):
                 banner = _pass_on(process.stdout or ())
                 code = process.wait()
-            killed, by = _KILLED.search(banner), _SIGNAL.search(banner)
-            return Ended(
+            killed, cause = _KILLED.search(banner), _SIGNAL.search(banner)
+            return Outcome(
                 code if code >= 0 else 128 - code,
                 Process(killed[2], int(killed[1])) if killed else None,
-                by[1] if by else f"exit code {code}",
+                cause[1] if cause else f"exit code {code}",
                 read_roster(roster),
             )
 

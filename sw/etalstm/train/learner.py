@@ -27,10 +27,10 @@ from etalstm.train.significance import Significance, Skipping
 
 @dataclass(frozen=True)
 class Sharing:
-    """What was chosen."""
+    """How many tokens share their sums."""
 
     count: int | None  # distinct tokens that share; None: nothing is shared
-    reason: str  # a line that says so
+    reason: str  # the choice and its reason, a line for the user
 
 
 def choose_sharing(settings: Settings, data: DataSet, device: Device, shape: TrainingShape) -> Sharing:
@@ -67,16 +67,16 @@ def _tokens_of(data: DataSet, shape: TrainingShape) -> list[np.ndarray]:
 
 
 class Learner:
-    """What iterations change.
+    """A network in training: the session, the host's model, the optimizer, and what controls the reductions.
 
-    `device`: open; stays open. `checkpoint`: of a run that goes on: only its slices are looked at here, where the
-    settings leave them to the device. See :mod:`etalstm.train.state` for all else. Raises ``ValueError`` if data set,
+    `device`: open; stays open. `checkpoint`: of a resumed run. Here only its number of slices is read, and only if the
+    settings leave that to the device; :mod:`etalstm.train.state` restores the rest. Raises ``ValueError`` if data set,
     sizes and settings do not go together; :class:`DeviceError` if the device cannot store as the settings say, or skip
     cells.
 
-    `data` are in the buckets of the settings. `sharing` says how many tokens share their sums, and why. `pruning` is
-    None where δ is not pruned, `sending` where everything or what a fixed Θ leaves is sent. `iteration` counts those
-    that are done. `h` and `c`, float32, (L, B, H), are the state that the next batch begins with.
+    `data` are in the buckets of the settings. `pruning` controls the threshold of δ, None if δ is not pruned. `sending`
+    controls Θ, None while everything is sent or Θ is fixed. `iteration` counts the iterations that are done. `h` and
+    `c`, float32, (L, B, H), are the state that the next batch begins with.
     """
 
     def __init__(self, settings: Settings, data: DataSet, device: Device, checkpoint: Checkpoint | None = None):
@@ -107,10 +107,10 @@ class Learner:
         self.significance = self._significance(skipping)
         self.iteration = 0
         self.optimizer.load(self.session, initial_parameters(self.network, settings.seed))
-        self.forget()
+        self.reset_states()
 
     def _significance(self, skipping: Skipping | None) -> Significance:
-        """Make what chooses cells; only where there is a guard does it need to know the untrained loss."""
+        """Make what chooses the skipped cells; only a guard needs the untrained loss."""
         untrained = 0.0
         if skipping and skipping.guards:
             untrained = untrained_loss(self.data, self.settings.batch, self.steps)
@@ -127,13 +127,13 @@ class Learner:
         return TrainingShape(*sizes, execution, masked=self.data.masked, memory_budget=settings.memory_budget)
 
     def _slices(self, device: Device, shape: TrainingShape, checkpoint: Checkpoint | None) -> int:
-        """Give the run's number of slices, where it is left to the device that of the checkpoint before all."""
+        """Give the run's number of slices; ``auto`` is the checkpoint's, or without one the device's best."""
         if not isinstance(self.settings.slices, str):  # else it is AUTO
             return self.settings.slices
         return checkpoint.description.run.slices if checkpoint else device.best_slices(shape)
 
     def _storage(self) -> Storage:
-        """Give what layers keep now; where all are dense, theta has nothing to drop."""
+        """Give how layers store now; if all are dense, theta has nothing to drop."""
         settings = self.settings
         if settings.policy not in CHOOSING:
             return Storage(settings.policy, settings.theta)
@@ -142,18 +142,18 @@ class Learner:
 
     @property
     def origin(self) -> Origin:
-        """What a checkpoint must agree in for the run to go on."""
+        """What must equal the checkpoint's for a run to be resumed."""
         found: dict[str, Any] = {"dataset": self.data.name, "data": self.data.fingerprint, "steps": self.steps}
         found |= {"slices": self.slices, "refresh": self.settings.refresh_interval}
         others = {name: getattr(self.settings, name) for name in Origin.model_fields if name not in found}
         return Origin(**others, **found)
 
-    def forget(self) -> None:
+    def reset_states(self) -> None:
         """Let the next batch begin with states of zero."""
         self.h = self.c = np.zeros(self.shape.state_shape, np.float32)
 
     def _inputs(self, batch: Batch, h: np.ndarray, c: np.ndarray) -> dict[str, np.ndarray | None]:
-        """Give what the forward pass over a batch from the states h and c, (L, B, H), is given besides x."""
+        """Give the arguments, besides x, of the forward pass over a batch from the states h and c, (L, B, H)."""
         lengths = batch.lengths if self.shape.masked else None
         tokens = batch.x if self.shape.execution.shared_tokens else None
         return {"lengths": lengths, "h0": h, "c0": c, "tokens": tokens}
@@ -169,7 +169,7 @@ class Learner:
             skipped, compensation = self.significance.plan(self.iteration, batch.lengths, len(batch.x))
         if isinstance(self.session, LayeredSession):
             self.session.draw_masks(self.iteration)
-        self.send()
+        self.apply_delta_inputs()
         delta_threshold = self.pruning.threshold if self.pruning else 0.0
         output_pass = OutputPass(self.model, batch, self.slices, self.iteration + 1)
         outputs, back = self.session.forward_backward(
@@ -195,14 +195,14 @@ class Learner:
         return entry | self._costs() | reductions
 
     def _scrub(self) -> None:
-        """Compare the device's memory, if the next update is one before which that is to be done."""
+        """Compare the device's memory, if that is due before the next update."""
         every = self.settings.scrub
         if every and (self.iteration + 1) % every == 0:
             self.session.scrub()
 
     @property
     def _measures(self) -> bool:
-        """This iteration measures what the cells contribute."""
+        """True if this iteration measures what the cells contribute."""
         return bool(self.settings.skipping) and self.significance.measures(self.iteration)
 
     def _measure(self, batch: Batch, loss: Loss) -> None:
@@ -211,30 +211,30 @@ class Learner:
         self.significance.end_iteration(loss.mean)
 
     def begin_epoch(self, number: int) -> None:
-        """Begin or go on with an epoch, 0 being the first: everything is sent there, whatever share is the target."""
+        """Begin or go on with an epoch. In epoch 0 everything is sent, later ones control Θ if there is a target."""
         if self.settings.input_target is not None and number and not self.sending:
             self.control_sending(INPUT_START)
 
     def control_sending(self, threshold: float | None) -> None:
-        """Have the share of x and h that is sent follow its target from a threshold Θ on; None: send everything."""
+        """Control the share of x and h that is sent, starting with Θ = `threshold`; None: send everything."""
         target = self.settings.input_target
         self.sending = None if target is None or threshold is None else ShareControl(target, threshold)
 
-    def send(self) -> None:
-        """Have the device send what Θ leaves now."""
+    def apply_delta_inputs(self) -> None:
+        """Set the device to the current Θ."""
         delta_inputs = self.settings.delta_inputs_at(self.sending.threshold if self.sending else None)
         if delta_inputs != self.session.shape.execution.delta_inputs:
             self.session.send_as(delta_inputs)
 
     def end_epoch(self, validation_loss: float) -> None:
-        """Note an epoch's validation loss, and what that changes for the next one."""
+        """Note an epoch's validation loss, and choose skipped cells and storage of the next epoch."""
         self.significance.end_epoch(validation_loss)
         self.chooser.end_epoch()
-        self.store()
-        self.forget()
+        self.apply_storage()
+        self.reset_states()
 
-    def store(self) -> None:
-        """Have the device store as is chosen now."""
+    def apply_storage(self) -> None:
+        """Set the device to the storage that is chosen now."""
         if self._storage() != self.session.shape.execution.storage:
             self.session.store_as(self._storage())
 
@@ -252,7 +252,7 @@ class Learner:
         return {name: cost for name, cost in costs.items() if cost != {}}
 
     def _reductions(self) -> dict:
-        """Give the log's entries of the reductions chosen, and of what the last two passes stored and computed."""
+        """Give the reductions chosen, and what the last two passes stored and computed, for the log."""
         settings = self.settings
         chosen: dict[str, Any] = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
         chosen |= {"ms2_steps": settings.ms2_steps, "ms2_without": settings.ms2_without}

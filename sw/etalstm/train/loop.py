@@ -17,11 +17,11 @@ from etalstm.data.dataset import padding
 from etalstm.device import GOLDEN, Device, OffloadDevice, ParanoidDevice
 from etalstm.errors import CheckpointError, DivergedError
 from etalstm.host.durable import write_whole
-from etalstm.train.checkpoint import Checkpoint, ChooserState, Description, Generator, Position, Watched
+from etalstm.train.checkpoint import BestLoss, Checkpoint, ChooserState, Description, Generator, Position
 from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import MetricsLog
 from etalstm.train.model import evaluate
-from etalstm.train.optimizers import Schedule, watch
+from etalstm.train.optimizers import Schedule, after_epoch
 from etalstm.train.reports import EventFile
 from etalstm.train.settings import Settings
 from etalstm.train.state import host_of, layers_of, open_learner, tensors_of
@@ -52,8 +52,8 @@ class Interrupt:
 
     def __enter__(self) -> "Interrupt":
         if threading.current_thread() is threading.main_thread():
-            heeded = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-            self._previous = {number: signal.signal(number, self._handle) for number in heeded}
+            handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+            self._previous = {number: signal.signal(number, self._handle) for number in handled}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,8 +64,8 @@ class Trainer:
     """One training run.
 
     Raises ``ValueError`` if data set, sizes and settings do not go together. Raises :class:`CheckpointError` if there
-    is no checkpoint to resume, or it is damaged or of another run. Whatever does not define the model or the order of
-    the examples may differ; the log then has a line that says what. Raises :class:`RunError` if the folder holds a run
+    is no checkpoint to resume, or it is damaged or of another run. Settings that define neither the model nor the order
+    of the examples may differ; the log then has a line with them. Raises :class:`RunError` if the folder holds a run
     that would be lost, or another process trains in it. Raises :class:`DeviceError` if the device cannot store as the
     settings say, or skip cells.
 
@@ -91,10 +91,10 @@ class Trainer:
             self.folder.open(resume, overwrite)
             device = OffloadDevice(device) if settings.offload else device
             self._paranoid = ParanoidDevice(device, settings.paranoid) if settings.paranoid else None
-            self._begin(self._paranoid or device)
+            self._make_learner(self._paranoid or device)
             failed.pop_all()
 
-    def _begin(self, device: Device) -> None:
+    def _make_learner(self, device: Device) -> None:
         """Make the learner. A resumed run's learner gets the state of the folder's checkpoint.
 
         Settings that data set or device cannot be trained with are refused here, before a file is changed.
@@ -108,7 +108,7 @@ class Trainer:
         self.data = self.learner.data
         self._changed = self._differences() if self._resume else {}
         self.epoch = self.batch = 0
-        self._best = Watched()
+        self._best = BestLoss()
         self._generator = np.random.Generator(np.random.PCG64([settings.seed, 2]))
         self._per_epoch = self._check_splits()
         self.schedule = Schedule(settings, self.total_iterations)
@@ -117,7 +117,7 @@ class Trainer:
         self._epoch_start = self._generator.bit_generator.state
 
     def _check_splits(self) -> int:
-        """Give the batches of an epoch. Every split is cut once: sizes that do not suit it are refused early."""
+        """Give the number of batches of an epoch; cut every split once, which raises if the sizes do not suit it."""
         sizes = self.settings.batch, self.learner.steps
         for split in ("validation", "test"):
             self.data.epoch(split, *sizes)
@@ -133,7 +133,7 @@ class Trainer:
             raise CheckpointError(f"{member} is {self.batch}, an epoch has {self._per_epoch} batches")
 
     def _differences(self) -> dict[str, list]:
-        """Give the settings that are not those that the run had, each with the value before and now."""
+        """Give the settings that differ from the resumed run's, each with the value before and now."""
         before = dataclasses.asdict(self.folder.read_settings())
         now = dataclasses.asdict(self.settings)
         return {name: [before[name], now[name]] for name in now if before[name] != now[name]}
@@ -147,9 +147,9 @@ class Trainer:
     def run(self, report: Callable[[dict], None] = lambda entry: None) -> dict:
         """Train until epochs or iterations are done, or a signal comes; then write a checkpoint and evaluate.
 
-        What is evaluated is the test split, with the last weights, or with early stopping with the best ones. `report`
-        is given every entry of the log as it is written. The last one is the result: its ``kind`` is ``test``, or
-        ``interrupted`` if the run was, with the ``signal``; then nothing was evaluated.
+        The test split is evaluated with the last weights, or after early stopping with the best ones. `report` is
+        called with every entry of the log as it is written. The last entry is the result. Its ``kind`` is ``test``, or
+        ``interrupted`` after a signal, with the ``signal``; then nothing was evaluated.
 
         Raises :class:`DivergedError` if loss or gradient are not finite any more, :class:`DamagedMemoryError` if a
         scrub finds the device's memory changed; the last checkpoint stays as it was.
@@ -164,21 +164,21 @@ class Trainer:
             shown = EventFile(self.folder.events, resumed_at.iteration if resumed_at else None)
             with MetricsLog(self.folder.metrics, resumed_at) as log, shown as events:
 
-                def tell(entry: dict) -> None:
+                def publish(entry: dict) -> None:
                     for receive in (log.write, events, report):
                         receive(entry)
 
                 self._write_settings()
                 if self._changed:
-                    tell(self._entry("resumed") | {"changed": self._changed})
-                self._train(tell, interrupt)
+                    publish(self._entry("resumed") | {"changed": self._changed})
+                self._train(publish, interrupt)
                 self.write_checkpoint()
                 entry = None if interrupt.requested else self._test(interrupt)
                 if entry is None:
                     entry = self._entry("interrupted") | {"signal": signal.Signals(interrupt.requested).name}
                 else:
                     entry |= {"saved": log.saved()}
-                tell(entry)
+                publish(entry)
                 return entry
 
     def _write_settings(self) -> None:
@@ -186,7 +186,7 @@ class Trainer:
         if self._changed or not self._resume:
             self.folder.write_settings(self.settings)
 
-    def _train(self, tell: Callable[[dict], None], interrupt: Interrupt) -> None:
+    def _train(self, publish: Callable[[dict], None], interrupt: Interrupt) -> None:
         while self.epoch < self.settings.epochs and not self._done:
             self.learner.begin_epoch(self.epoch)
             self._epoch_start = self._generator.bit_generator.state
@@ -196,7 +196,7 @@ class Trainer:
             while self.batch < len(batches) and not self._done:
                 if self._paranoid and self._ends_with_checkpoint(len(batches)):
                     self._paranoid.check_next()
-                tell(self._iterate(batches[self.batch]))
+                publish(self._iterate(batches[self.batch]))
                 if interrupt.requested:
                     return
                 if self.settings.checkpoint_every and self.learner.iteration % self.settings.checkpoint_every == 0:
@@ -207,11 +207,11 @@ class Trainer:
             if entry is None:
                 return
             self._end_epoch(entry["loss"])
-            tell(entry | {"padding": padding(batches), "seconds": time.perf_counter() - started})
+            publish(entry | {"padding": padding(batches), "seconds": time.perf_counter() - started})
             self.write_checkpoint()
 
     def _ends_with_checkpoint(self, batches: int) -> bool:
-        """Tell whether the next iteration is the last one before a checkpoint, signals apart."""
+        """Tell whether a checkpoint follows the next iteration, if no signal comes."""
         number, every = self.learner.iteration + 1, self.settings.checkpoint_every
         return self.batch + 1 == batches or number == self.settings.iterations or bool(every and number % every == 0)
 
@@ -227,28 +227,28 @@ class Trainer:
         return entry | self._entry("iteration")
 
     def _end_epoch(self, loss: float) -> None:
-        """Go over to the next epoch; where this one was the best, write its checkpoint."""
+        """Go over to the next epoch; if this one had the lowest validation loss, write its checkpoint."""
         if not math.isfinite(loss):
             raise DivergedError(f"the validation loss of epoch {self.epoch + 1} is {loss}: training has diverged")
         self.learner.end_epoch(loss)
         self.schedule.end_epoch(loss)
-        self.epoch, self.batch, self._best = self.epoch + 1, 0, watch(self._best, loss)
+        self.epoch, self.batch, self._best = self.epoch + 1, 0, after_epoch(self._best, loss)
         self._epoch_start = self._generator.bit_generator.state
         if not self._best.epochs:
             self._write(self.folder.best)
 
     def _evaluate(self, kind: str, split: str, interrupt: Interrupt) -> dict | None:
-        """Give the log's entry of a split's loss, or None if a signal came meanwhile."""
+        """Evaluate a split; give the log's entry, or None if a signal came meanwhile."""
         started, learner = time.perf_counter(), self.learner
-        every = self.data.epoch(split, self.settings.batch, learner.steps)
-        batches = every[: self.settings.evaluation_batches]
-        learner.send()
+        all_batches = self.data.epoch(split, self.settings.batch, learner.steps)
+        batches = all_batches[: self.settings.evaluation_batches]
+        learner.apply_delta_inputs()
         found = evaluate(learner.session, learner.model, batches, self.data, lambda: bool(interrupt.requested))
         if found is None:
             return None
         entry = learner.entry(kind, found.loss, started) | found.measures
-        looked_at = {"split": split, "batches": len(batches), "of_batches": len(every)}
-        return self._entry(kind) | entry | looked_at | {"cycles": found.cycles}
+        evaluated = {"split": split, "batches": len(batches), "of_batches": len(all_batches)}
+        return self._entry(kind) | entry | evaluated | {"cycles": found.cycles}
 
     def _test(self, interrupt: Interrupt) -> dict | None:
         if self.settings.early_stopping is not None and self.folder.best.exists():
@@ -284,5 +284,5 @@ class Trainer:
         description = Description(model=learner.identity, run=run, position=self._position(), generator=generator)
         tensors = tensors_of(learner, self.batch > 0)
         if self.settings.scrub:
-            learner.session.scrub()  # after the reading, so that it has seen all that was read
+            learner.session.scrub()  # after the tensors were read, so that it covers all of them
         Checkpoint(description, tensors).write(path)

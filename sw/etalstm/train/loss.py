@@ -1,4 +1,4 @@
-"""What a network's outputs cost, and how much less they would if they were others."""
+"""Losses of a network's outputs, and the gradients of the losses by the outputs."""
 
 import math
 import sys
@@ -35,7 +35,7 @@ class Loss:
 
     @property
     def perplexity(self) -> float:
-        """Exponential of the mean; the largest number that there is where it would be more: JSON has no infinity."""
+        """Exponential of the mean, at most the largest float64: JSON has no infinity."""
         with np.errstate(over="ignore"):
             return min(float(np.exp(self.mean)), sys.float_info.max)
 
@@ -55,21 +55,21 @@ def untrained_loss(data: DataSet, batch: int, steps: int) -> float:
     if data.task != REGRESS:
         return math.log(data.classes)
     sums = np.zeros((3, data.classes))
-    for part in data.epoch("train", batch, steps):
-        weights, targets = part.weights[:, None].astype(np.float64), part.targets.astype(np.float64)
+    for drawn in data.epoch("train", batch, steps):
+        weights, targets = drawn.weights[:, None].astype(np.float64), drawn.targets.astype(np.float64)
         sums += [(weights * np.broadcast_to(term, targets.shape)).sum(axis=0) for term in (1, targets, targets**2)]
     count, first, second = sums
     return float((second / count - (first / count) ** 2).mean())
 
 
 def softmax_cross_entropy(
-    logits: np.ndarray, targets: np.ndarray, weights: np.ndarray, whole: float | None = None
+    logits: np.ndarray, targets: np.ndarray, weights: np.ndarray, total_weight: float | None = None
 ) -> tuple[Loss, np.ndarray]:
     """Compare logits, float32 (N, C), with targets, integers (N,), of weights, float32 (N,).
 
     Gives the loss of the N targets, and the gradient of the whole batch's mean loss by the logits, float32 (N, C). The
-    gradient is `logits` itself: with 10,000 classes a second such array costs more time than what is computed in it.
-    `whole` has the weights of the whole batch, where the N targets are a part of one.
+    gradient overwrites `logits`: with 10,000 classes a second such array costs more time than the arithmetic.
+    `total_weight` is the sum of the whole batch's weights, if the N targets are a slice of it.
     """
     rows = np.arange(targets.size)
     ranked_first = logits.argmax(axis=1)
@@ -86,20 +86,20 @@ def softmax_cross_entropy(
     )
     gradient /= sums
     gradient[rows, targets] -= np.float32(1)
-    gradient *= (weights / np.float32(loss.weight if whole is None else whole))[:, None]
+    gradient *= (weights / np.float32(loss.weight if total_weight is None else total_weight))[:, None]
     return loss, gradient
 
 
 def squared_error(
-    outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray, whole: float | None = None
+    outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray, total_weight: float | None = None
 ) -> tuple[Loss, np.ndarray]:
     """Compare numbers with targets, both float32 (N, C), of weights, float32 (N,).
 
-    Gives the loss, of each of the N sequences the mean over its C numbers, and the gradient of the whole batch's mean
-    loss by the outputs, float32 (N, C). `whole` is as of :func:`softmax_cross_entropy`.
+    Gives the loss, for each of the N sequences the mean over its C numbers, and the gradient of the whole batch's mean
+    loss by the outputs, float32 (N, C). `total_weight` is as in :func:`softmax_cross_entropy`.
     """
     error = outputs - targets
     squares = np.square(error).mean(axis=1)
     loss = Loss(float((squares * weights).sum(dtype=np.float64)), 0.0, float(weights.sum(dtype=np.float64)))
-    scale = weights * np.float32(2) / np.float32((loss.weight if whole is None else whole) * targets.shape[1])
-    return loss, error * scale[:, None]
+    total = loss.weight if total_weight is None else total_weight
+    return loss, error * (weights * np.float32(2) / np.float32(total * targets.shape[1]))[:, None]

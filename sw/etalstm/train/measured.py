@@ -1,4 +1,4 @@
-"""What of a trained network's gradients is zero, for ``eta-lstm model --weights``."""
+"""Shares of nonzero elements in a trained network's passes, for ``eta-lstm model --weights``."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ class Measured(NamedTuple):
 
 
 def measure_run(run: Path, data: Path | None = None) -> Measured:
-    """Train a run's network on one more batch, with what the run dropped, on the golden trainer; count what is zero.
+    """Train a run's network on one more batch, with the run's reductions, on the golden trainer; count nonzeros.
 
     A run that skips cells has iterations that measure, and skip none. If the next one measures, the one after counts.
     `data` is the directory of the data set's files. Raises :class:`RunError` if the folder holds no run, and

@@ -15,15 +15,15 @@ from etalstm.train.sealed import Progress
 SHARES = ("footprint", "arithmetic", "backward_arithmetic", "delta_density")
 
 
-class Shares:
-    """Averages what iterations kept and computed, as shares of a dense run's, entry by entry."""
+class MeanShares:
+    """Averages what iterations stored and computed, as shares of a dense run's, entry by entry."""
 
     def __init__(self) -> None:
         self._sums = dict.fromkeys((*SHARES, "cells_skipped", "cells", "kept", "real"), 0.0)
         self._count = 0
 
     def add(self, entry: dict) -> None:
-        """Take in an entry of kind ``iteration``, with what :meth:`etalstm.network.storage.Usage.summary` gives."""
+        """Add an entry of kind ``iteration``, with what :meth:`etalstm.network.storage.Usage.summary` gives."""
         for name in (*SHARES, "cells_skipped", "cells"):
             self._sums[name] += entry[name]
         if entry["footprint"]:
@@ -33,9 +33,9 @@ class Shares:
 
     @property
     def means(self) -> dict[str, float]:
-        """The means of ``SHARES``; ``real_footprint``, all words over all that is real; ``cells_skipped``, a share.
+        """The means of ``SHARES``; ``real_footprint``, all words over the real elements; ``cells_skipped``, a share.
 
-        {} if nothing was taken in.
+        {} if no entry was added.
         """
         if not self._count:
             return {}
@@ -46,11 +46,11 @@ class Shares:
 
 
 def shares(entries: list[dict]) -> dict[str, float]:
-    """Give :attr:`Shares.means` of entries, at least one."""
-    taken = Shares()
+    """Give :attr:`MeanShares.means` of entries, at least one."""
+    averaged = MeanShares()
     for entry in entries:
-        taken.add(entry)
-    return taken.means
+        averaged.add(entry)
+    return averaged.means
 
 
 def forward_arithmetic(means: dict[str, float]) -> float:
@@ -59,7 +59,7 @@ def forward_arithmetic(means: dict[str, float]) -> float:
     That is also the nonzero share of what the forward passes broadcast:
     :attr:`etalstm.network.storage.Usage.input_density`. `means` are of an iteration, or over several.
     """
-    # Where nothing is left out, each of the three matrix products has a third of the multiplications.
+    # If no zero is skipped, each of the three matrix products has a third of the multiplications.
     return (1 + PRODUCTS_OF_DELTA) * means["arithmetic"] - PRODUCTS_OF_DELTA * means["backward_arithmetic"]
 
 
@@ -68,22 +68,22 @@ class MetricsLog(AppendedFile):
 
     Raises :class:`RunError` if a line is not what a run writes; the last one may have been cut by a crash.
 
-    `resumed_at`: keep the lines of what was done until then and go on after them: what an interrupted run logged after
-    its last checkpoint happens again. Without it the log starts empty.
+    `resumed_at`: the lines up to there stay, and new ones follow. Lines that an interrupted run wrote after its last
+    checkpoint are removed, as those iterations are done again. Without it the log starts empty.
     """
 
     def __init__(self, path: Path, resumed_at: Progress | None = None):
         entries = []
         if resumed_at is not None:
-            entries = [entry for entry in read_log(path) if _happened(entry, resumed_at)]
+            entries = [entry for entry in read_log(path) if _precedes(entry, resumed_at)]
         write_whole(path, "".join(map(_line, entries)))
-        self._shares = Shares()
+        self._shares = MeanShares()
         for entry in entries:
             self._count(entry)
         super().__init__(path, "a", "utf-8")
 
     def saved(self) -> dict[str, float]:
-        """Average what the run's iterations kept and computed, as shares of a dense run's; {} if none was counted."""
+        """Average what the run's iterations stored and computed, as shares of a dense run's; {} if none was counted."""
         return self._shares.means
 
     def _count(self, entry: dict) -> None:
@@ -134,8 +134,8 @@ def _checked(entry: object, where: str) -> dict:
     return entry
 
 
-def _happened(entry: dict, position: Progress) -> bool:
-    """Tell whether what an entry says is part of a run that is at `position`."""
+def _precedes(entry: dict, position: Progress) -> bool:
+    """Tell whether a run at `position` has written this entry and will not write it again."""
     if entry["kind"] == "epoch":
         # The line is written before the checkpoint. After a crash between the two the epoch ends once more.
         return entry["epoch"] <= position.epoch
@@ -147,16 +147,16 @@ def _line(entry: dict) -> str:
 
 
 def panels_of(runs: Sequence[tuple[str, list[dict]]]) -> list[str]:
-    """Give what is drawn: the loss, and those scores that any of the runs has."""
+    """Name the panels of a figure: the loss, and each score that any of the runs has."""
     return ["loss", *(name for name in SCORES if any(name in entry for _, entries in runs for entry in entries))]
 
 
 def smoothed(values: Sequence[float], weight: float) -> list[float]:
-    """Give exponential means; the first value begins, and `weight` is that of all before."""
-    found: list[float] = []
+    """Give exponential means: the first is the first value; in each later one the mean before has weight `weight`."""
+    means: list[float] = []
     for value in values:
-        found.append(value if not found else weight * found[-1] + (1 - weight) * value)
-    return found
+        means.append(value if not means else weight * means[-1] + (1 - weight) * value)
+    return means
 
 
 def draw_runs(runs: Sequence[tuple[str, list[dict]]], path: Path, smoothing: float) -> None:

@@ -1,8 +1,8 @@
 """What surrounds the LSTM on the host: embedding, output layer, loss; learning from slices of a batch, and evaluation.
 
-Float32 NumPy, the same code whatever the device, so two devices with equal bits give equal runs. Products are BLAS's
-(``@``), whose bits may depend on its number of threads; the loop therefore holds it to one. They, and the exponentials
-of the loss, may differ between processors and versions of NumPy: a run has the same bits on every device of one host.
+Float32 NumPy, the same code for every device, so two devices with equal bits give equal runs. Products are BLAS's
+(``@``), whose bits may depend on its number of threads; the loop therefore gives it one. Products, and exponentials of
+the loss, may differ between processors and versions of NumPy: a run has the same bits on every device of one host.
 """
 
 import math
@@ -46,9 +46,9 @@ class HostModel:
         if identity.tokens:
             self.parameters[EMBEDDING] = generator.standard_normal((identity.tokens, identity.input_size), np.float32)
             if identity.tied:
-                self.parameters[EMBEDDING] *= bound  # as outputs: normal ones would begin with a loss far too large
+                self.parameters[EMBEDDING] *= bound  # as output weights: unscaled, the first loss is far too large
         self.gradients: dict[str, np.ndarray] = {}
-        self._kept: dict[int, np.ndarray] = {}  # by slice: for 10,000 classes new pages cost more than the product
+        self._buffers: dict[int, np.ndarray] = {}  # by slice: for 10,000 classes new pages cost more than the product
 
     @property
     def output_weights(self) -> np.ndarray:
@@ -60,17 +60,16 @@ class HostModel:
         return self.parameters[EMBEDDING][x] if self.identity.tokens else x
 
     def outputs(self, y: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Give logits or numbers, float32: (T, B, C) where there are such at every step, else (B, C)."""
-        rows = self._rows(y, lengths)
-        found = rows @ self.output_weights.T + self.parameters[BIAS]
-        return found.reshape(*y.shape[:2], -1) if self.identity.per_step else found
+        """Give logits or numbers, float32: (T, B, C) if the network answers at every step, else (B, C)."""
+        outputs = self._features(y, lengths) @ self.output_weights.T + self.parameters[BIAS]
+        return outputs.reshape(*y.shape[:2], -1) if self.identity.per_step else outputs
 
     def evaluate(self, batch: Batch, y: np.ndarray) -> Loss:
         """Compare the LSTM's outputs y (T, B, H) with the batch's targets."""
         return self.compare(batch, y)[0]
 
-    def take(self, gradients: dict[str, np.ndarray]) -> None:
-        """Take the output layer's gradients of a whole batch."""
+    def set_output_gradients(self, gradients: dict[str, np.ndarray]) -> None:
+        """Set the output layer's gradients of a whole batch."""
         self.gradients = {EMBEDDING if self._tied and name == OUTPUT else name: g for name, g in gradients.items()}
 
     def embed_backward(self, batch: Batch, dx: np.ndarray) -> None:
@@ -79,44 +78,45 @@ class HostModel:
         np.add.at(gradient, batch.x.reshape(-1), dx.reshape(-1, gradient.shape[1]))
         self.gradients[EMBEDDING] = gradient + self.gradients[EMBEDDING] if self._tied else gradient
 
-    def _rows(self, y: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    def _features(self, y: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Give the output layer's inputs, float32 (N, H): h of every step, or of each sequence's last step."""
         return y.reshape(-1, y.shape[2]) if self.identity.per_step else y[lengths - 1, np.arange(y.shape[1])]
 
     def compare(
-        self, batch: Batch, y: np.ndarray, whole: float | None = None, number: int = 0
+        self, batch: Batch, y: np.ndarray, total_weight: float | None = None, number: int = 0
     ) -> tuple[Loss, np.ndarray, np.ndarray]:
         """Compare the outputs for y, float32 (T, B, H), with targets.
 
-        Gives the loss; its gradient by the outputs, float32 (N, C), N = T·B or B; and the rows of y that the outputs
-        are made of, float32 (N, H). The batch may be a slice of a larger one: `whole` has the weights of that, whose
-        mean loss the gradient is of. `number` is that of the slice: the gradient is there until the next comparison of
-        the same number.
+        Gives the loss; its gradient by the outputs, float32 (N, C), N = T·B or B; and the output layer's inputs,
+        float32 (N, H). `batch` may be slice `number` of a larger one. Then `total_weight` is the sum of that one's
+        weights, and the gradient is of its mean loss. The next comparison of the same slice overwrites the gradient.
         """
-        rows = self._rows(y, batch.lengths)
-        kept = self._kept.get(number)
-        if kept is None or kept.shape[0] != len(rows):
-            kept = self._kept[number] = np.empty((len(rows), self.identity.outputs), np.float32)
-        outputs = np.matmul(rows, self.output_weights.T, out=kept)
+        features = self._features(y, batch.lengths)
+        buffer = self._buffers.get(number)
+        if buffer is None or buffer.shape[0] != len(features):
+            buffer = self._buffers[number] = np.empty((len(features), self.identity.outputs), np.float32)
+        outputs = np.matmul(features, self.output_weights.T, out=buffer)
         outputs += self.parameters[BIAS]
         if self.identity.task == REGRESS:
-            return *squared_error(outputs, batch.targets, batch.weights, whole), rows
+            return *squared_error(outputs, batch.targets, batch.weights, total_weight), features
         flat = batch.targets.reshape(-1), batch.weights.reshape(-1)
-        return *softmax_cross_entropy(outputs, *flat, whole), rows
+        return *softmax_cross_entropy(outputs, *flat, total_weight), features
 
 
 class OutputPass:
     """The output layer's forward and backward pass over a batch, slice by slice.
 
-    A pipeline has the slices one after the other. So each has products of its own on every device: BLAS's bits may
+    A pipeline gets the slices one after the other. So every device multiplies each slice on its own: BLAS's bits may
     depend on the number of rows.
 
     `slices`: S, see :mod:`etalstm.network.slices`. `iteration`: for the message of an error.
     """
 
     def __init__(self, model: HostModel, batch: Batch, slices: int, iteration: int):
-        self._model, self._whole, self._iteration = model, float(batch.weights.sum(dtype=np.float64)), iteration
+        self._model, self._iteration = model, iteration
+        self._total_weight = float(batch.weights.sum(dtype=np.float64))
         ranges = slice_ranges(batch.lengths.size, slices)
-        self._parts = [batch.part(slice(sequences.start, sequences.stop)) for sequences in ranges]
+        self._slices = [batch.of_sequences(slice(sequences.start, sequences.stop)) for sequences in ranges]
         self._losses: dict[int, Loss] = {}
         self._gradients: dict[int, dict[str, np.ndarray]] = {}
 
@@ -125,23 +125,23 @@ class OutputPass:
 
         Raises :class:`DivergedError` if the loss of the slice is not finite.
         """
-        part = self._parts[number]
-        loss, gradient, rows = self._model.compare(part, y, self._whole, number)
+        batch = self._slices[number]
+        loss, gradient, features = self._model.compare(batch, y, self._total_weight, number)
         if not math.isfinite(loss.total):
             raise DivergedError(f"the loss of iteration {self._iteration} is {loss.total}: training has diverged")
         self._losses[number] = loss
-        self._gradients[number] = {OUTPUT: gradient.T @ rows, BIAS: gradient.sum(axis=0)}
-        into = gradient @ self._model.output_weights
+        self._gradients[number] = {OUTPUT: gradient.T @ features, BIAS: gradient.sum(axis=0)}
+        by_features = gradient @ self._model.output_weights
         if self._model.identity.per_step:
-            return into.reshape(y.shape)
+            return by_features.reshape(y.shape)
         dy = np.zeros_like(y)
-        dy[part.lengths - 1, np.arange(part.lengths.size)] = into
+        dy[batch.lengths - 1, np.arange(batch.lengths.size)] = by_features
         return dy
 
     def end(self) -> Loss:
-        """Give the loss of the batch, once all slices have run; the model has the output layer's gradients then."""
-        numbers = range(len(self._parts))
-        self._model.take(
+        """Give the loss of the batch after all slices, and set the model's gradients of the output layer."""
+        numbers = range(len(self._slices))
+        self._model.set_output_gradients(
             {
                 name: tree_total([self._gradients[number][name] for number in numbers], len(numbers), np.add)
                 for name in (OUTPUT, BIAS)
@@ -152,14 +152,14 @@ class OutputPass:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a network does on some batches."""
+    """How good a network is on some batches, and what that cost."""
 
     loss: Loss
     measures: dict[str, float]  # means of :meth:`etalstm.data.DataSet.measures`
     cycles: int  # the device's
 
     def scores(self, task: str) -> dict[str, float]:
-        """Give what a task is judged by, and the data set's own measures."""
+        """Give the task's score and the data set's own measures, by name."""
         return self.loss.score(task) | self.measures
 
 
@@ -169,7 +169,7 @@ def forward(
 ) -> Outputs:  # fmt: skip
     """Run a network over vectors or tokens from the states h and c, zeros if not given.
 
-    Every cell is skipped, where the device can: nothing is kept for a backward pass. The outputs are the same.
+    If the device can skip cells, all are skipped: nothing is stored for a backward pass. The outputs are the same.
     """
     shape = session.shape
     skipped = np.ones((shape.network.layers, len(x)), bool) if session.reduces else None
@@ -193,8 +193,8 @@ def evaluate(
 ) -> Evaluation | None:  # fmt: skip
     """Add up the loss of batches of a data set.
 
-    With a stateful one each batch goes on from the states that the one before left. `stop` is asked before each batch.
-    If it says so there is no result.
+    In a stateful data set each batch begins with the states at the end of the batch before. `stop` is called before
+    each batch; once it is true the result is None.
     """
     loss, cycles, h, c = Loss(0.0, 0.0, 0.0), 0, None, None
     measured: dict[str, float] = {}

@@ -1,14 +1,14 @@
 """How the parameters follow their gradients: the rate over a run; SGD on the device, Adam and AdamW on the host.
 
-Numbers of the learning rate come from float64 additions, multiplications and divisions, which all machines round alike:
-powers and cosines of a system's library would not do.
+The learning rate is computed by float64 additions, multiplications and divisions, which all machines round alike.
+Powers and cosines of system libraries differ.
 
-The host's parameters are clipped by a norm of their own: the LSTM's is known only on the device, after the host's part
-of the gradient has been found. Both norms are looked at before any parameter changes.
+The host's parameters are clipped by a norm of their own: the norm of the LSTM's gradient is known only on the device,
+after the host has computed its own gradients. Both norms are checked before any parameter changes.
 
-The machine has no square root and no division, so Adam's rule is the host's for the LSTM's parameters too. Each
-iteration then reads all of dW, db and the weights from the device and writes the weights back: three times the bytes
-of the weights, and no update runs on the device.
+The machine has no square root and no division, so with Adam the host updates the LSTM's parameters too. Each iteration
+then reads all of dW, db and the weights from the device and writes the weights back: three times the bytes of the
+weights, and no update runs on the device.
 """
 
 import math
@@ -21,7 +21,7 @@ from etalstm.errors import DivergedError
 from etalstm.golden.fast.compiled import descend
 from etalstm.network.shape import LayerGradients, LayerParameters, NetworkShape, zero_velocities
 from etalstm.network.update_rule import UpdateRule, clip_scale, gradient_norm
-from etalstm.train.checkpoint import Watched
+from etalstm.train.checkpoint import BestLoss
 from etalstm.train.dropout import AnyGradients, AnySession
 from etalstm.train.model import HostModel
 from etalstm.train.settings import ADAMW, COSINE, PLATEAU, SGD, Settings
@@ -51,15 +51,15 @@ def cosine(angle: float) -> float:
 
 
 def learning_rate(settings: Settings) -> float:
-    """Give the learning rate of settings, which fill in the optimizer's where none is given."""
+    """Give the learning rate of settings; they have filled in the optimizer's default."""
     return cast(float, settings.learning_rate)
 
 
-def watch(watched: Watched, loss: float) -> Watched:
-    """Note an epoch's loss."""
-    if watched.best is None or loss < watched.best:
-        return Watched(best=loss)
-    return Watched(best=watched.best, epochs=watched.epochs + 1)
+def after_epoch(lowest: BestLoss, loss: float) -> BestLoss:
+    """Give the lowest loss after one more epoch, which had this loss."""
+    if lowest.best is None or loss < lowest.best:
+        return BestLoss(best=loss)
+    return BestLoss(best=lowest.best, epochs=lowest.epochs + 1)
 
 
 class Schedule:
@@ -74,15 +74,15 @@ class Schedule:
     ``plateau``
         `decay` each time the validation loss has not fallen for more than `patience` epochs.
 
-    In the first `warmup` iterations it is multiplied by 1/`warmup`, 2/`warmup`, and so on, besides.
+    The first `warmup` iterations also multiply it by 1/`warmup`, 2/`warmup`, and so on.
 
     `iterations`: of the whole run. `falls`: how often the rate was lowered on a plateau. `plateau` and `falls` may be
-    set, to what a checkpoint has.
+    set to those of a checkpoint.
     """
 
     def __init__(self, settings: Settings, iterations: int):
         self._settings, self._iterations = settings, iterations
-        self.plateau, self.falls = Watched(), 0
+        self.plateau, self.falls = BestLoss(), 0
 
     def rate(self, iteration: int, epoch: int) -> float:
         """Give the learning rate of an iteration in an epoch, both counted from 0."""
@@ -103,9 +103,9 @@ class Schedule:
         """Note an epoch's validation loss."""
         if self._settings.schedule != PLATEAU:
             return
-        self.plateau = watch(self.plateau, loss)
+        self.plateau = after_epoch(self.plateau, loss)
         if self.plateau.epochs > self._settings.patience:
-            self.plateau, self.falls = Watched(best=self.plateau.best), self.falls + 1
+            self.plateau, self.falls = BestLoss(best=self.plateau.best), self.falls + 1
 
 
 ZERO = np.float32(0)
@@ -113,25 +113,25 @@ Layers = list[LayerParameters]
 
 
 class Optimizer(ABC):
-    """Updates the parameters on the device and on the host, and has what it remembers of their gradients.
+    """Updates the parameters on the device and on the host, and has the optimizer state: velocities or moments.
 
-    `kinds` names what is remembered for each parameter. `host` has that of the host's, by kind; it may be set.
+    `kinds` names the arrays of state of each parameter. `host_state` has those of the host's, by kind; it may be set.
     """
 
     kinds: ClassVar[tuple[str, ...]]
 
     def __init__(self, settings: Settings, model: HostModel, network: NetworkShape):
         self.settings, self.model, self.network = settings, model, network
-        self.host = {
+        self.host_state = {
             kind: {name: np.zeros_like(array) for name, array in model.parameters.items()} for kind in self.kinds
         }
 
     def update(self, session: AnySession, back: AnyGradients, rate: float, compensation: float, number: int) -> None:
         """Change all parameters by the last backward pass.
 
-        `rate` is the learning rate. The LSTM's gradient is multiplied by `compensation`, for the cells that were
-        skipped. `number` is that of the update, from 1. Raises :class:`DivergedError` if a gradient is not finite; all
-        parameters stay as they were.
+        `rate` is the learning rate. The LSTM's gradient is multiplied by `compensation`, for the skipped cells.
+        `number` counts updates from 1. Raises :class:`DivergedError` if a gradient is not finite; all parameters stay
+        as they were.
         """
         gradients = [self.model.gradients[name].reshape(-1) for name in self.model.parameters]
         scale = clip_scale(gradient_norm([], gradients), self.settings.clip)
@@ -140,12 +140,12 @@ class Optimizer(ABC):
             self._update_host(name, rate, scale, number)
 
     @abstractmethod
-    def load(self, session: AnySession, parameters: Layers, memory: dict[str, Layers] | None = None) -> None:
-        """Put the LSTM's parameters on the device, and with them what is remembered, by kind; zeros if not given."""
+    def load(self, session: AnySession, parameters: Layers, state: dict[str, Layers] | None = None) -> None:
+        """Put the LSTM's parameters on the device, and set their state, by kind; zeros if not given."""
 
     @abstractmethod
-    def memory(self, session: AnySession) -> dict[str, Layers]:
-        """Give what is remembered for the LSTM's parameters, by kind."""
+    def lstm_state(self, session: AnySession) -> dict[str, Layers]:
+        """Give the state of the LSTM's parameters, by kind."""
 
     @abstractmethod
     def _update_device(
@@ -167,11 +167,11 @@ class Sgd(Optimizer):
 
     kinds = ("velocities",)
 
-    def load(self, session: AnySession, parameters: Layers, memory: dict[str, Layers] | None = None) -> None:
+    def load(self, session: AnySession, parameters: Layers, state: dict[str, Layers] | None = None) -> None:
         """Put parameters and velocities on the device."""
-        session.load(parameters, memory["velocities"] if memory else None)
+        session.load(parameters, state["velocities"] if state else None)
 
-    def memory(self, session: AnySession) -> dict[str, Layers]:
+    def lstm_state(self, session: AnySession) -> dict[str, Layers]:
         """Read the velocities from the device."""
         return {"velocities": session.velocities()}
 
@@ -183,9 +183,9 @@ class Sgd(Optimizer):
 
     def _update_host(self, name: str, rate: float, scale: np.float32, number: int) -> None:
         rule = UpdateRule(np.float32(rate), np.float32(self.settings.momentum), self._weight_decay(name), scale)
-        values, speeds = self.model.parameters, self.host["velocities"]
+        values, velocities = self.model.parameters, self.host_state["velocities"]
         gradient = self.model.gradients[name]
-        values[name], speeds[name] = descend(values[name], speeds[name], gradient, rule, rule.weight_decay)
+        values[name], velocities[name] = descend(values[name], velocities[name], gradient, rule, rule.weight_decay)
 
 
 _Moved = tuple[np.ndarray, np.ndarray, np.ndarray]  # a parameter after a step of Adam, and its two moments
@@ -202,30 +202,30 @@ class Adam(Optimizer):
 
     def __init__(self, settings: Settings, model: HostModel, network: NetworkShape):
         super().__init__(settings, model, network)
-        self._device = {kind: zero_velocities(network) for kind in self.kinds}
+        self._lstm_state = {kind: zero_velocities(network) for kind in self.kinds}
 
-    def load(self, session: AnySession, parameters: Layers, memory: dict[str, Layers] | None = None) -> None:
+    def load(self, session: AnySession, parameters: Layers, state: dict[str, Layers] | None = None) -> None:
         """Put parameters on the device; the moments stay on the host."""
         session.load(parameters)
-        self._device = memory or self._device
+        self._lstm_state = state or self._lstm_state
 
-    def memory(self, session: AnySession) -> dict[str, Layers]:
+    def lstm_state(self, session: AnySession) -> dict[str, Layers]:
         """Give the moments."""
-        return self._device
+        return self._lstm_state
 
     def _update_device(
         self, session: AnySession, back: AnyGradients, rate: float, compensation: float, number: int
     ) -> None:
         scale = np.float32(compensation * clip_scale(back.norm * compensation, self.settings.clip))
-        device = self._device
-        rows = zip(session.parameters(), session.gradients(), device["first"], device["second"], strict=True)
+        first, second = self._lstm_state["first"], self._lstm_state["second"]
+        matrices = zip(session.parameters(), session.gradients(), first, second, strict=True)
         try:
-            moved = [self._layer(*layer, rate=rate, scale=scale, number=number) for layer in rows]
+            moved = [self._layer(*matrix, rate=rate, scale=scale, number=number) for matrix in matrices]
         except ValueError as error:  # LayerParameters found a value that is not finite
             raise DivergedError(f"the update has overflowed: {error}") from error
         parameters, *moments = (list(layers) for layers in zip(*moved, strict=True))
         session.load(parameters)
-        self._device = dict(zip(self.kinds, moments, strict=True))
+        self._lstm_state = dict(zip(self.kinds, moments, strict=True))
 
     def _layer(
         self, parameters: LayerParameters, gradients: LayerGradients, first: LayerParameters,
@@ -241,7 +241,7 @@ class Adam(Optimizer):
         return [LayerParameters(weights, bias, parameters.gates) for weights, bias in pairs]
 
     def _update_host(self, name: str, rate: float, scale: np.float32, number: int) -> None:
-        values, first, second = self.model.parameters, self.host["first"], self.host["second"]
+        values, first, second = self.model.parameters, self.host_state["first"], self.host_state["second"]
         moved = self._move(name, values[name], self.model.gradients[name], first[name], second[name],
                            rate, scale, number)  # fmt: skip
         values[name], first[name], second[name] = moved

@@ -17,7 +17,7 @@ class ProgressReport:
     """Shows the entries of a run's log. A context manager; inside, call it with each entry.
 
     A terminal has three lines: the bar with its times; loss, score and speed, as means of the last iterations; what is
-    kept and computed, and the last validation.
+    stored and computed, and the last validation.
 
     `total`: iterations the run will have done when it ends. `batch`: sequences of an iteration. `console`: where to;
     standard error if not given, so that standard output stays for results.
@@ -77,9 +77,9 @@ def _line() -> Text:
 
 
 def _costs(entry: dict) -> list[str]:
-    """Put what an iteration kept and computed, against a dense one, and its padding into words.
+    """Put what an iteration stored and computed, against a dense one, and its padding into words.
 
-    What was not counted is left out, and so is padding where there is none.
+    Shares that were not counted are left out, and so is padding of 0.
     """
     counted = [("intermediates", "footprint"), ("backward products", "backward_arithmetic")]
     costs = [f"{name} {entry[key]:.0%}" for name, key in counted if key in entry]
@@ -87,7 +87,7 @@ def _costs(entry: dict) -> list[str]:
 
 
 def describe(entry: dict) -> str:
-    """Put loss, score and, where the device has a clock, cycles into words."""
+    """Put loss, score and, if the device counts them, cycles into words."""
     parts = [f"loss {entry['loss']:.4f}"]
     parts += [f"{name} {entry[name]:.4g}" for name in SCORES if name in entry]
     parts += [f"{entry['cycles']:,.0f} cycles"] if entry.get("cycles") else []
@@ -95,7 +95,7 @@ def describe(entry: dict) -> str:
 
 
 def describe_saved(saved: dict) -> str:
-    """Put what a run kept and computed, against a dense one, into words."""
+    """Put what a run stored and computed, against a dense one, into words."""
     products, backward = saved["arithmetic"], saved["backward_arithmetic"]
     return (
         f"against a dense run: intermediates {saved['footprint']:.1%}, multiplications {products:.1%} "

@@ -21,7 +21,7 @@ from etalstm.errors import RunError
 from etalstm.host.durable import AppendedFile
 from etalstm.train.settings import Settings
 
-EVENT_FILE = "events.out.tfevents"  # how the names of event files begin: by that TensorBoard knows them
+EVENT_FILE = "events.out.tfevents"  # TensorBoard recognizes event files by this beginning of their names
 LARGEST = float(np.finfo(np.float32).max)  # a scalar is stored as float32
 _opened = itertools.count()  # files of one process may begin within one second
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, reflected
@@ -43,15 +43,15 @@ def masked_crc32c(data: bytes) -> int:
 
 
 def _varint(value: int) -> bytes:
-    parts = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*parts, value])
+    return bytes([*encoded, value])
 
 
 def _message(number: int, content: bytes) -> bytes:
-    """Put a field that has a length (wire type 2) into bytes."""
+    """Encode a field that has a length (wire type 2)."""
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
@@ -74,18 +74,18 @@ def record(content: bytes) -> bytes:
 
 
 Report = Callable[[dict], None]
-PLACES = ("iteration", "epoch", "batches", "of_batches")  # of an entry: where it stands, not what was measured
+POSITIONS = ("iteration", "epoch", "batches", "of_batches")  # of an entry: its position in the run, no measurements
 
 
 def numbers(entry: dict) -> dict[str, float]:
     """Give the numbers of an entry by names such as ``train/loss`` and ``validation/accuracy``; nested ones flat."""
-    group = entry.get("split", "train")
+    split = entry.get("split", "train")
     found = {}
     for name, value in entry.items():
         inner = value if isinstance(value, dict) else {"": value}
-        for part, number in inner.items():
-            if name not in PLACES and isinstance(number, (int, float)) and not isinstance(number, bool):
-                found[f"{group}/{name}" + (f"/{part}" if part else "")] = float(number)
+        for key, number in inner.items():
+            if name not in POSITIONS and isinstance(number, (int, float)) and not isinstance(number, bool):
+                found[f"{split}/{name}" + (f"/{key}" if key else "")] = float(number)
     return found
 
 
@@ -122,13 +122,13 @@ class EventFile(AppendedFile):
 
 
 def both(one: Report, other: Report) -> Report:
-    """Give a report that tells two others."""
+    """Give a report that passes each entry on to two others."""
 
-    def tell(entry: dict) -> None:
+    def report(entry: dict) -> None:
         one(entry)
         other(entry)
 
-    return tell
+    return report
 
 
 class WandbReport:

@@ -1,4 +1,4 @@
-"""Sealed files: a description and tensors in one safetensors file, whole or not there, believed only by its digest.
+"""Sealed files: a description and tensors in one safetensors file, written atomically and checked by a digest.
 
 Nothing in such a file depends on device, clock or machine: equal contents are equal bytes.
 """
@@ -44,31 +44,31 @@ Described = TypeVar("Described", bound=Record)
 class Sealed(Generic[Described]):
     """The content of a sealed file. Each kind of file is a subclass."""
 
-    # Of the description among the file's metadata. There is one key only: the library keeps no order among several.
+    # Of the description in the file's metadata. It is the only key: of several, the library would not keep the order.
     KEY: ClassVar[str]
     FORMAT: ClassVar[int]  # version of the kind of file, in the file beside the description
     WHAT: ClassVar[str]  # the kind in words, for messages
     DESCRIPTION: ClassVar[type]  # of the description, a subclass of :class:`Record`
     TENSORS: ClassVar[tuple[type[np.generic], ...]] = (np.float32,)  # what numbers the tensors may have
-    # Beginnings of the names of tensors in which NaN marks what is not known. All others are finite.
+    # Tensors whose names begin so may have NaN, for values that are not known. All others are finite.
     MAY_BE_NAN: ClassVar[str | tuple[str, ...]] = ()
 
     description: Described
     tensors: dict[str, np.ndarray]
 
     def write(self, path: Path) -> None:
-        """Write the file. At any moment it is the old one or the new one, whole.
+        """Write the file atomically: at any moment it is the old file or the new one.
 
-        Raises ``OSError`` if it cannot be written; the old one is untouched and the temporary file removed.
+        Raises ``OSError`` if it cannot be written; the old file is untouched and the temporary one removed.
         """
         write_sealed(path, self.KEY, {**self.description.model_dump(), "format": self.FORMAT}, self.tensors)
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file, and believe it only if it is whole and everything in it is what it should be.
+        """Read a file and check its digest, its description and its tensors.
 
-        Raises :class:`CheckpointError`, naming the file, and the field or tensor that is wrong, or the format if that
-        is another one.
+        Raises :class:`CheckpointError`, naming the file, and the field or tensor that is wrong, or a format other than
+        this program's.
         """
         if not path.is_file():
             raise CheckpointError(f"{path}: there is no {cls.WHAT}")
@@ -121,7 +121,7 @@ def check_same(
 
 
 def write_sealed(path: Path, key: str, description: dict, tensors: dict[str, np.ndarray]) -> None:
-    """Write a sealed file with a description as it is; :meth:`Sealed.write` makes it of a model."""
+    """Write a sealed file with a description given as a dict; :meth:`Sealed.write` gives that of its model."""
     sealed = description | {"sha256": digest(description, tensors)}
     contiguous = {name: np.asarray(array, order="C") for name, array in tensors.items()}  # a scalar stays one
     write_whole(path, save(contiguous, {key: json.dumps(sealed, sort_keys=True)}))
@@ -149,7 +149,7 @@ def _load(path: Path, key: str) -> tuple[object, dict[str, np.ndarray]]:
 
 
 def _depth(text: str) -> int:
-    """Give how many brackets are open at once in a text; more than in JSON only where strings hold brackets."""
+    """Count the brackets that are open at once in JSON; brackets inside strings are counted too."""
     depth = most = 0
     for character in text:
         depth += (character in "[{") - (character in "]}")

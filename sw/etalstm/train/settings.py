@@ -66,13 +66,13 @@ WITH_COSINE = Unused("not used with --schedule cosine", lambda run, _: run.sched
 WITHOUT_COSINE = Unused("only used with --schedule cosine", lambda run, _: run.schedule != COSINE)
 WITHOUT_PLATEAU = Unused("only used with --schedule plateau", lambda run, _: run.schedule != PLATEAU)
 WITHOUT_STEP = Unused("only used with --schedule step", lambda run, _: run.schedule != STEP)
-OR_OFF: Any = {"typed": str, "read": number_or_off, "shown": "off"}  # of what a user can switch off
+OR_OFF: Any = {"typed": str, "read": number_or_off, "shown": "off"}  # for settings that a user can switch off
 WITHOUT_MS2 = Unused("only used with --ms2 or --ms2-steps", lambda run, _: run.skipping is None)
 
 
 @dataclass(frozen=True)
 class Settings(DataSettings):
-    """One training run. What a setting means stands beside it. More is said in the base class, and where it is used:
+    """One training run. A setting's help text says what it means. The base class and these places say more:
 
     epochs, iterations
         The run ends at whichever comes first.
@@ -113,7 +113,7 @@ class Settings(DataSettings):
     hidden: int = setting(32, "Units of a layer", MODEL, check_size, may_differ=NEVER)
     layers: int = setting(1, "Layers", MODEL, check_size, may_differ=NEVER)
     cell: str = setting(LSTM.name, CELL_HELP, MODEL, may_differ=NEVER)
-    # Between epochs no state is carried, and the order of the examples is not begun: the batch may be another one.
+    # Between epochs no state is carried, and the order of the examples is drawn anew: the batch may differ.
     batch: int = setting(32, "Sequences of an iteration", LEARN, check_size, may_differ=BETWEEN_EPOCHS)
     steps: int | None = setting(
         None, "Steps of an iteration [default: the data set's]", LEARN, check_size, may_differ=NEVER
@@ -216,10 +216,10 @@ class Settings(DataSettings):
 
     @classmethod
     def read(cls, path: Path) -> dict:
-        """Read the settings that a TOML file names, whichever they are.
+        """Read the settings that a TOML file has, not necessarily all.
 
-        Raises :class:`RunError` if it is no such file, or a setting is unknown or of another type; the message names
-        line and setting.
+        Raises :class:`RunError` if the file does not exist or is no TOML, or a setting is unknown or of another type;
+        the message names line and setting.
         """
         return check_fields(cls, (file := open_settings(path)).table, file, RunError)
 
@@ -243,7 +243,7 @@ class Settings(DataSettings):
             )
 
     def _check_cell(self) -> None:
-        """Refuse what only an LSTM can do in a run; :class:`TrainingShape` looks at the rest."""
+        """Refuse settings that only an LSTM supports in a run; :class:`TrainingShape` checks the rest."""
         network = NetworkShape(1, self.hidden, self.layers, self.cell)
         asked = {"pipeline": self.pipeline > 1, "dropout": self.dropout}
         asked |= {name: getattr(self, name) is not None for name in ("ms2", "ms2_steps")}
@@ -290,7 +290,7 @@ class Settings(DataSettings):
             check_size("shared_tokens", self.shared_tokens)
             if self.input_target is not None:
                 raise ValueError(f"with an input_target shared_tokens must be off, got {self.shared_tokens}")
-        self.execution(Storage(MS1 if self.policy in CHOOSING else self.policy, self.theta))  # refuses what cannot be
+        self.execution(Storage(MS1 if self.policy in CHOOSING else self.policy, self.theta))  # raises what it refuses
 
     def _check_inputs(self) -> None:
         fixed = DeltaInputs.read(str(self.input_threshold), self.refresh)
@@ -305,7 +305,7 @@ class Settings(DataSettings):
             raise ValueError(f"with refresh 1 everything is sent: input_target must be off, got {self.input_target}")
 
     def delta_inputs_at(self, threshold: float | None = None) -> DeltaInputs:
-        """Give what of their inputs the layers broadcast, the default of `refresh` filled in.
+        """Give the delta inputs, the default of `refresh` filled in.
 
         The threshold is the Θ that an input_target has chosen; None without a target, and in the first epoch.
         """
@@ -331,10 +331,10 @@ class Settings(DataSettings):
         return self.storage or default_policy(self.theta, prunes=self.delta_target is not None)
 
     def execution(self, storage: Storage) -> Execution:
-        """Give how a run's network is computed in the first epoch, but for what is left to the device.
+        """Give how a run's network is computed in the first epoch, without choices that are left to the device.
 
-        `storage` is what layers keep now: where the settings' one chooses, it changes from epoch to epoch. ``auto``
-        slices become 1. Tokens are not shared.
+        `storage` is how layers store now; ``auto`` storage changes from epoch to epoch. ``auto`` slices become 1.
+        Tokens are not shared.
         """
         slices, machine = 1 if isinstance(self.slices, str) else self.slices, architecture(self.architecture)
         return Execution(storage, slices, self.delta_inputs_at(), self.weight_format, architecture=machine)

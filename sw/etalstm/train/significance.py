@@ -1,10 +1,10 @@
-"""Which cells matter (MS2): predicts what each cell will add to the weight gradient, and leaves out the least.
+"""Which cells matter (MS2): predicts what each cell will add to the weight gradient, and skips those that add least.
 
 A cell is one layer's step. What a sequence adds to dW there, the norm ‖δ‖·‖xh‖, depends mostly on how far the step is
 from the sequence's end: with a loss at the last step it falls off going back, with a loss at every step it grows. So
 the prediction is a profile over (layer, distance from the end), measured in full iterations, and sequences of any
-lengths share it. All of a gradient grows and falls with the loss, so the profile is what a cell adds for a loss of 1,
-and measurements of different epochs go together.
+lengths share it. A gradient scales with the loss. So the profile is what a cell adds for a loss of 1, and measurements
+of different epochs can be averaged.
 
 A skipped cell passes no gradient on. So every cell between a kept cell and the loss is kept too, however little it adds
 itself: the distances that a layer keeps have no gap.
@@ -19,21 +19,21 @@ import numpy as np
 
 EPOCHS_FULL = 3  # an extrapolation needs three losses
 MEASURE_EVERY = 100  # iterations from one full, measured iteration to the next, while others skip
-MEASURE_FULL = 10  # the same while all are full: where most sequences are learnt, a few make up a measurement
+MEASURE_FULL = 10  # the same while all are full: once most sequences are learnt, a few decide a measurement
 NEW_SHARE = 0.2  # of a new measurement in the profile
 MOST_COMPENSATION = 2.0
-BAND = 0.2  # of what has been learnt, untrained loss less trend: the validation loss may rise by so much
-FALL = 0.5  # of the extrapolated fall of the training loss: an epoch that made it, and validates worse, has overfitted
-COMMON = 0.5  # share of sequences that must be as long for a distance to be part of the reference
-LEAST_LOSS = 1e-6  # a smaller one is taken for this where something is divided by it
+BAND = 0.2  # the validation loss may rise by so much of what has been learnt: untrained loss less trend
+FALL = 0.5  # an epoch whose training loss made so much of the extrapolated fall, and validates worse, has overfitted
+COMMON = 0.5  # share of sequences that must have a distance for it to be a candidate for the largest
+LEAST_LOSS = 1e-6  # smallest divisor
 UNKNOWN = np.float32(-1)
 
 
 def extrapolate(losses: Sequence[np.float32]) -> np.float32:
     """Predict the next loss from the last three.
 
-    ``L_n = L_(n-1) - (L_(n-2) - L_(n-1))² / (L_(n-3) - L_(n-2))``: the falls shrink by one ratio. Where they do not
-    fall, or there are fewer than three, it is the last one; it is never below 0.
+    ``L_n = L_(n-1) - (L_(n-2) - L_(n-1))² / (L_(n-3) - L_(n-2))``: each fall is the same ratio of the one before. If
+    the losses do not fall, or there are fewer than three, the prediction is the last loss; it is never below 0.
     """
     last = losses[-1]
     if len(losses) < 3:
@@ -49,11 +49,11 @@ COMPENSATION, LOSS, GUARD = PARTS = ("compensation", "loss", "guard")
 
 @dataclass(frozen=True)
 class Skipping:
-    """How cells are chosen, and what is done for those that are left out."""
+    """How the skipped cells are chosen, and how the gradient makes up for them."""
 
     tau: float = 0.0  # τ, at least 0 and below 1
-    # Plain truncation in the place of τ: every layer keeps so many steps of each sequence, the last ones. There is
-    # nothing that a guard could change.
+    # Plain truncation instead of τ: every layer keeps the last so many steps of each sequence. A guard could change
+    # nothing.
     last_steps: int | None = None
     full_epochs: int = EPOCHS_FULL  # epochs at the beginning in which no cell is skipped
     # Parts that are left out. ``compensation``: the gradient of the cells that are kept is not scaled up. ``loss``:
@@ -63,17 +63,17 @@ class Skipping:
 
     @property
     def compensates(self) -> bool:
-        """The gradient of the cells that are kept is scaled up."""
+        """Whether the gradient of the cells that are kept is scaled up."""
         return COMPENSATION not in self.without
 
     @property
     def truncates(self) -> bool:
-        """The cells that are kept do not depend on any measurement."""
+        """Whether the last steps of each sequence are kept, without any measurement."""
         return self.last_steps is not None
 
     @property
     def guards(self) -> bool:
-        """The guard watches the validation loss."""
+        """Whether the guard watches the validation loss."""
         return GUARD not in self.without and not self.truncates
 
 
@@ -93,22 +93,22 @@ class Significance:
     """Decides before every iteration which cells are skipped.
 
     Full iterations skip nothing: all of the first epochs, later one in ``MEASURE_EVERY``, and the whole epoch after one
-    that the guard stopped; of whole epochs one in ``MEASURE_FULL`` is measured. Otherwise a layer keeps the distances
-    around its largest one, up to the first on either side that adds less than τ times as much; with a loss at the last
-    step all between the largest and the end too. A cell is skipped if no sequence has one of its kept distances there:
-    so are cells that only padding reaches. The largest is sought only where at least half of the sequences have a step:
-    what a few long ones add would be noise. The loss, and with it its extrapolation, scales all cells alike and does
-    not move that choice. Skipped, too, are cells to which skipping leaves no gradient: no dy of their own, nothing from
-    the step after, nothing from the layer above.
+    that the guard stopped. In a full epoch one iteration in ``MEASURE_FULL`` is measured. Otherwise a layer keeps the
+    distances around the one that adds most, up to the first on either side that adds less than τ times as much. With a
+    loss at the last step it also keeps all between the largest and the end. A cell is skipped if no sequence has a kept
+    distance there; so are cells of padding only. The largest is sought among distances that at least half of the
+    sequences have: what a few long ones add would be noise. The loss, and its extrapolation, scale all cells alike and
+    do not change the choice. Cells that no gradient reaches any more are skipped too: they have no dy of their own,
+    and nothing comes from the step after or the layer above.
 
-    The guard: after a full epoch its validation loss is the trend. What has been learnt is the untrained loss less the
-    trend. An epoch with skipping whose validation loss is above the trend by more than a share ``BAND`` of what has
-    been learnt, while its training loss has fallen by less than ``FALL`` of what the last three let expect, halves τ
-    and makes the next epoch full; if that one is no better, it was not the skipping, and τ is what it was. Where the
-    training loss falls as it should, the network overfits, which no full epoch would heal.
+    The guard: after a full epoch the trend is its validation loss. What has been learnt is the untrained loss less the
+    trend. An epoch with skipping is bad if its validation loss is above the trend by more than the share ``BAND`` of
+    what has been learnt, and its training loss has fallen by less than ``FALL`` of what the last three let expect. Then
+    τ is halved, and the next epoch is full. If the full epoch is no better, skipping was not the cause, and τ gets its
+    old value back. If the training loss falls as expected, the network overfits, which no full epoch would mend.
 
     `per_step`: a loss at every step, or at each sequence's last. `untrained`: loss of a network that has learnt
-    nothing, see :func:`etalstm.train.loss.untrained_loss`. `tau`: as the guard has it now.
+    nothing, see :func:`etalstm.train.loss.untrained_loss`. `tau`: as the guard has set it.
     """
 
     def __init__(self, layers: int, steps: int, skipping: Skipping, per_step: bool, untrained: float):
@@ -123,7 +123,7 @@ class Significance:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """All state, float32, for a checkpoint; may be set. One that began with another τ brings everything but τ."""
+        """All state, float32, for a checkpoint; may be set. The state of a run with another τ sets all but τ."""
         state = [self._given, self.tau, *self._losses, self._trend, self._sum, self._suspended]
         state += [self._epochs, self._iterations, self._skipping]
         return {"profile": self._profile, "reach": self._reach, "state": np.array(state, np.float32)}
@@ -141,9 +141,9 @@ class Significance:
         """Choose the cells that iteration number `iteration` skips, of a batch of `lengths`, integers (B,).
 
         The `steps` T of the batch are at most those of the profile. Gives the skipped cells, bool, (L, T), or None in a
-        full iteration, which should be measured if :meth:`measures`; and the compensation that the gradient of the kept
-        cells is multiplied by. That is the predicted norm of the gradient of all cells over that of those kept.
-        Contributions of different cells are taken to be orthogonal, so their squares add. 1 without compensation.
+        full iteration, which should be measured if :meth:`measures`; and the compensation, by which the gradient of the
+        kept cells is multiplied. The compensation is the predicted norm of the gradient of all cells over that of the
+        kept ones, or 1 without. Contributions of different cells are taken to be orthogonal, so their squares add.
         """
         if self._full or self.measures(iteration):
             return None, 1.0
@@ -160,17 +160,17 @@ class Significance:
 
     @property
     def _full(self) -> bool:
-        """This epoch skips nothing."""
+        """Whether this epoch skips nothing."""
         return self._epochs < self._rule.full_epochs or not np.isnan(self._suspended)
 
     def measures(self, iteration: int) -> bool:
-        """Tell whether iteration number `iteration` is a full one that measures; none is where nobody asks."""
+        """Tell whether iteration number `iteration` is a full one that measures; none is if no rule needs it."""
         if self._rule.truncates and not self._rule.compensates:
             return False
         return iteration % (MEASURE_FULL if self._full else MEASURE_EVERY) == 0
 
     def measure(self, contributions: np.ndarray, lengths: np.ndarray, loss: float) -> None:
-        """Take what a full iteration's cells added at its loss, (L, T, B), into the profile."""
+        """Average what a full iteration's cells added at its loss, (L, T, B), into the profile."""
         if LOSS not in self._rule.without:
             contributions = contributions / max(loss, LEAST_LOSS)
         share = np.float32(NEW_SHARE) if self._reach[0] else np.float32(1)
@@ -187,7 +187,7 @@ class Significance:
             self._profile[:, distance] = np.where(old == UNKNOWN, new, mixed)
 
     def end_iteration(self, loss: float) -> None:
-        """Take an iteration's training loss into the epoch's."""
+        """Add an iteration's training loss to the epoch's sum."""
         self._sum, self._iterations = np.float32(self._sum + np.float32(loss)), self._iterations + 1
 
     def end_epoch(self, validation_loss: float) -> None:
@@ -213,26 +213,26 @@ class Significance:
         return bool(known and loss < known[-1] - FALL * (known[-1] - extrapolate(known)))
 
     def _kept_distances(self) -> np.ndarray:
-        """Tell which distances from a sequence's end each layer keeps, (L, T); those never measured end nothing."""
+        """Tell which distances from a sequence's end each layer keeps, (L, T); unmeasured ones end no range."""
         distances = np.arange(self._profile.shape[1])
         if self._rule.last_steps is not None:
             return np.broadcast_to(distances < self._rule.last_steps, self._profile.shape)
         largest = np.where(self._reach >= COMMON, self._profile, UNKNOWN).argmax(axis=1)[:, None]
-        bar = np.float32(self.tau) * np.take_along_axis(self._profile, largest, axis=1)
-        small = (self._profile < bar) & (self._profile != UNKNOWN)
+        threshold = np.float32(self.tau) * np.take_along_axis(self._profile, largest, axis=1)
+        small = (self._profile < threshold) & (self._profile != UNKNOWN)
         last = np.where(small & (distances > largest), distances, distances.size).min(axis=1)
         first = np.where(small & (distances < largest), distances + 1, 0).max(axis=1)
         return (distances >= (first[:, None] if self._per_step else 0)) & (distances < last[:, None])
 
     def _reached(self, kept: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Drop the cells to which no gradient comes."""
+        """Remove from the kept cells those that no gradient reaches; gives the same array."""
         layers, steps = kept.shape
         for layer in reversed(range(layers)):
-            above = kept[layer + 1] if layer + 1 < layers else self._own(steps, lengths)
+            above = kept[layer + 1] if layer + 1 < layers else self._has_dy(steps, lengths)
             for t in reversed(range(steps)):
                 kept[layer, t] &= above[t] or (t + 1 < steps and kept[layer, t + 1])
         return kept
 
-    def _own(self, steps: int, lengths: np.ndarray) -> np.ndarray:
+    def _has_dy(self, steps: int, lengths: np.ndarray) -> np.ndarray:
         """Tell which steps of the top layer have a dy."""
         return np.full(steps, True) if self._per_step else np.isin(np.arange(steps) + 1, lengths)

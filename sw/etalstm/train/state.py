@@ -20,10 +20,10 @@ def tensors_of(learner: Learner, within_epoch: bool) -> dict:
     tensors = {"state.h": learner.h, "state.c": learner.c} if within_epoch else {}
     tensors |= {f"significance.{name}": array for name, array in learner.significance.arrays.items()}
     optimizer, session = learner.optimizer, learner.session
-    for kind, layers in ({"weights": session.parameters()} | optimizer.memory(session)).items():
+    for kind, layers in ({"weights": session.parameters()} | optimizer.lstm_state(session)).items():
         for names, matrix in zip(_names(learner.network, kind), layers, strict=True):
             tensors |= zip(names, (matrix.weights, matrix.bias), strict=True)
-    for kind, arrays in ({"weights": learner.model.parameters} | optimizer.host).items():
+    for kind, arrays in ({"weights": learner.model.parameters} | optimizer.host_state).items():
         tensors |= {f"host.{name}.{kind}": array for name, array in arrays.items()}
     return tensors
 
@@ -34,7 +34,7 @@ def _names(network: NetworkShape, kind: str) -> list[tuple[str, str]]:
 
 
 def layers_of(tensors: dict, network: NetworkShape, kind: str) -> list[LayerParameters]:
-    """Give a network's parameters, or what an optimizer remembers of them, from a checkpoint's tensors."""
+    """Give a network's parameters, or their optimizer state, from a checkpoint's tensors."""
     return [
         LayerParameters(tensors[weights], tensors[bias], matrix.gates)
         for (weights, bias), matrix in zip(_names(network, kind), network.matrices, strict=True)
@@ -42,7 +42,7 @@ def layers_of(tensors: dict, network: NetworkShape, kind: str) -> list[LayerPara
 
 
 def host_of(tensors: dict, model: HostModel, kind: str) -> dict:
-    """Give the host's parameters, or what an optimizer remembers of them, from a checkpoint's tensors."""
+    """Give the host's parameters, or their optimizer state, from a checkpoint's tensors."""
     return {name: tensors[f"host.{name}.{kind}"] for name in model.parameters}
 
 
@@ -58,14 +58,14 @@ def _shapes(learner: Learner, origin: Origin, within_epoch: bool) -> dict[str, t
     return shapes
 
 
-def check_run(path: Path, learner: Learner, saved: Checkpoint, other: Collection[str] = ()) -> None:
-    """Raise :class:`CheckpointError` unless a checkpoint is of the learner's run, but for some fields of its origin.
+def check_run(path: Path, learner: Learner, saved: Checkpoint, exempt: Collection[str] = ()) -> None:
+    """Raise :class:`CheckpointError` unless a checkpoint is of the learner's run.
 
-    The settings declare what may differ besides.
+    The fields `exempt` of its origin are not compared, nor what the settings declare that may differ.
     """
     found, position = saved.description.run, saved.description.position
     check_same(path, dict(saved.description.model), dict(learner.identity))
-    allowed = {*other, *may_differ(Settings, between_epochs=not position.batch)}
+    allowed = {*exempt, *may_differ(Settings, between_epochs=not position.batch)}
     check_same(path, dict(found), dict(learner.origin), allowed)
     layers = learner.network.layers
     if not len(position.chooser.dense_for) == len(position.chooser.words) == len(position.chooser.deltas) == layers:
@@ -73,13 +73,13 @@ def check_run(path: Path, learner: Learner, saved: Checkpoint, other: Collection
     saved.check_shapes(path, _shapes(learner, found, position.batch > 0))
 
 
-def restore(path: Path, learner: Learner, saved: Checkpoint, other: Collection[str] = ()) -> None:
-    """Bring a learner to where a checkpoint was written; the path is for messages.
+def restore(path: Path, learner: Learner, saved: Checkpoint, exempt: Collection[str] = ()) -> None:
+    """Set a learner to the state of a checkpoint; the path is for messages.
 
-    In the fields `other` of its origin it may differ: its network is then measured in another way, no run goes on.
+    The fields `exempt` of the origin may differ if the network is measured in another way, and no run is resumed.
     Raises :class:`CheckpointError` if the checkpoint is of another run.
     """
-    check_run(path, learner, saved, other)
+    check_run(path, learner, saved, exempt)
     tensors, position, network = saved.tensors, saved.description.position, learner.network
     learner.iteration, optimizer, model = position.iteration, learner.optimizer, learner.model
     learner.chooser.state = position.chooser.model_dump()
@@ -89,25 +89,25 @@ def restore(path: Path, learner: Learner, saved: Checkpoint, other: Collection[s
         learner.control_sending(position.input_threshold)
     learner.significance.arrays = {name: tensors[f"significance.{name}"] for name in learner.significance.arrays}
     model.parameters |= host_of(tensors, model, "weights")
-    optimizer.host = {kind: host_of(tensors, model, kind) for kind in optimizer.kinds}
-    learner.store()
-    memory = {kind: layers_of(tensors, network, kind) for kind in optimizer.kinds}
-    optimizer.load(learner.session, layers_of(tensors, network, "weights"), memory)
+    optimizer.host_state = {kind: host_of(tensors, model, kind) for kind in optimizer.kinds}
+    learner.apply_storage()
+    state = {kind: layers_of(tensors, network, kind) for kind in optimizer.kinds}
+    optimizer.load(learner.session, layers_of(tensors, network, "weights"), state)
     if position.batch and saved.description.run.batch == learner.origin.batch:  # else no epoch goes on
         learner.h, learner.c = tensors["state.h"], tensors["state.c"]
 
 
 def open_learner(
-    settings: Settings, data: DataSet, device: Device, path: Path | None = None, other: Collection[str] = (),
+    settings: Settings, data: DataSet, device: Device, path: Path | None = None, exempt: Collection[str] = (),
     steps: int | None = None,
 ) -> tuple[Learner, Checkpoint | None]:  # fmt: skip
-    """Make a learner, at the state of a checkpoint if there is a path of one; give the checkpoint, too.
+    """Make a learner, in the state of the checkpoint at `path` if given; give learner and checkpoint.
 
-    `other` is as in :func:`restore`. `steps` are those of the learner, if the checkpoint's run has more.
+    `exempt` is as in :func:`restore`. `steps` are those of the learner, if the checkpoint's run has more.
     """
     if path is None:
         return Learner(settings, data, device), None
     saved = Checkpoint.read(path).up_to(steps) if steps else Checkpoint.read(path)
     learner = Learner(settings, data, device, saved)
-    restore(path, learner, saved, other)
+    restore(path, learner, saved, exempt)
     return learner, saved

@@ -54,7 +54,7 @@ def write_network(path: Path, layers: list[LayerParameters], model: HostModel) -
     write_onnx(path, Network(LstmState.of_layers(layers), embedding, output, model.identity.per_step))
 
 
-FORMATS = {".safetensors": write_safetensors, ".onnx": write_network}  # what a file's ending says of its format
+FORMATS = {".safetensors": write_safetensors, ".onnx": write_network}  # by a file's ending
 
 
 BATCH = 32  # sequences that are predicted at once
@@ -63,10 +63,10 @@ LAST, BEST = CHECKPOINTS = ("last", "best")
 
 
 class TrainedModel:
-    """A network as a run has left it. Usable as a context manager that closes its device.
+    """The trained network of a checkpoint. Usable as a context manager that closes its device.
 
-    `path` is that of the checkpoint, `settings` and `encoding` are the run's. The device is open; :meth:`close` closes
-    it. Raises :class:`CheckpointError` if the checkpoint is damaged, or its sizes or its encoding are not the run's.
+    `path` is the checkpoint's, `settings` and `encoding` are the run's. The device is open; :meth:`close` closes it.
+    Raises :class:`CheckpointError` if the checkpoint is damaged, or its sizes or its encoding are not the run's.
 
     Members
     -------
@@ -193,7 +193,7 @@ class TrainedModel:
         return [self.encoding.name_of(int(number)) for number in ranked_first]
 
     def generate(self, prompt: str, length: int, temperature: float = 1.0, seed: int = 0) -> str:
-        """Go on with a text: give so many tokens (`length`) that follow the prompt, without it; never the unknown one.
+        """Continue a text: give the `length` tokens that follow the prompt. The unknown token is never drawn.
 
         The prompt has at least one token. The `temperature` divides the logits before a token is drawn; 0 takes the
         most probable one. Raises ``ValueError`` if the network models no language, or a number is out of its range;
