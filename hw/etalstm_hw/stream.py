@@ -31,8 +31,8 @@ class Scalar(data.StructLayout):
         has there; see :func:`lane_offset`
     tiles : the number of tiles, which is that of the partial sums
     narrow : the weights are bfloat16, two tiles in a vector
-    first : its sums start here (with the start that the MAC instruction names)
-    empty : no term: the sums keep their value, or with ``first`` are set to their start; ``value`` and ``outer`` mean
+    begins : its sums start here (with the start that the MAC instruction names)
+    empty : no term: the sums keep their value, or with ``begins`` are set to their start; ``value`` and ``outer`` mean
         nothing
     null : no scalar: the message only carries ``last``
     last : the paired MAC instruction ends with this message
@@ -46,7 +46,7 @@ class Scalar(data.StructLayout):
                 "inner": LANE_OFFSET_BITS,
                 "tiles": TILES_BITS,
                 "narrow": 1,
-                "first": 1,
+                "begins": 1,
                 "empty": 1,
                 "null": 1,
                 "last": 1,

@@ -68,8 +68,8 @@ def passes(forward=64, backward=96):
 
 
 def test_each_program_begins_at_a_page_and_is_written_once():
-    accelerator, extents = Recorder(), {"forward": PAGE_BYTES + 32, "backward": 100}
-    region, first = ProgramRegion(accelerator, 2 * PAGE_BYTES, extents), passes()
+    accelerator, sizes = Recorder(), {"forward": PAGE_BYTES + 32, "backward": 100}
+    region, first = ProgramRegion(accelerator, 2 * PAGE_BYTES, sizes), passes()
     region.put(first)
     region.put(first)
     assert accelerator.loaded == [(2 * PAGE_BYTES, 64), (4 * PAGE_BYTES, 96)]

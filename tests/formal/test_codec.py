@@ -33,15 +33,15 @@ def _join(m, compressor, decompressor):
     ]
 
 
-def _announce(m, compressor, extent, beats, words, bf16):
+def _announce(m, compressor, stream_size, beats, words, bf16):
     """Tell the decompressor what the compressor will have said at the end of the stream."""
     kept = Signal(_WIDTH)
     m.d.comb += [
         kept.eq(AnyConst(_WIDTH)),
         Assume(~(compressor.o.valid & compressor.o.p.last) | (compressor.o.p.kept == kept)),
-        extent.p.elements.eq(beats * words),
-        extent.p.kept.eq(kept),
-        extent.p.bf16.eq(bf16),
+        stream_size.p.elements.eq(beats * words),
+        stream_size.p.kept.eq(kept),
+        stream_size.p.bf16.eq(bf16),
     ]
 
 
@@ -67,12 +67,12 @@ def _round_trip(load, beat_words, words):
     m = Module()
     m.submodules.compressor = compressor = slow.compressor(format_, beat_words, words)
     m.submodules.decompressor = decompressor = slow.decompressor(format_, beat_words, words)
-    i, o, extent = compressor.i, decompressor.o, decompressor.extent
-    _drive(m, i.valid, i.p, o.ready, extent.valid)
+    i, o, stream_size = compressor.i, decompressor.o, decompressor.stream_size
+    _drive(m, i.valid, i.p, o.ready, stream_size.valid)
     _join(m, compressor, decompressor)
     bf16, beats, at = Signal(), Signal(range(_BEATS + 1)), Signal(range(_BEATS))
     lane = Signal(range(beat_words))
-    _announce(m, compressor, extent, beats, beat_words, bf16)
+    _announce(m, compressor, stream_size, beats, beat_words, bf16)
     taken, given = stream_in(m, i, name="i"), stream_out(m, o, name="o")
     data = _expected(m, load, format_, i.p.data, beat_words, bf16)
     m.d.comb += [

@@ -20,23 +20,23 @@ def _any_stream(load, padding):
         load("etalstm_hw.contract").FloatFormat(0, 3), _WORDS, padding
     )
     m = bench(unit)
-    i, o, extent = unit.i, unit.o, unit.extent
-    taken, begins = stream_in(m, i, name="i"), stream_in(m, extent, name="extent")
+    i, o, stream_size = unit.i, unit.o, unit.stream_size
+    taken, begins = stream_in(m, i, name="i"), stream_in(m, stream_size, name="stream_size")
     given, new = stream_out(m, o, name="o"), offered(m, o.valid, o.ready, name="o")
     left, active, ended, failed = Signal(_WIDTH), Signal(), Signal(), before(m, unit.error, name="failed")
     still = Signal(range(_STILL + 2))
     waits = active & i.valid & ~unit.error
     m.d.sync += still.eq(Mux(waits & ~taken & ~o.valid, still + 1, 0))
     m.d.comb += [
-        Assume(~extent.valid | ((extent.p.elements != 0) & ~extent.p.elements[0])),
+        Assume(~stream_size.valid | ((stream_size.p.elements != 0) & ~stream_size.p.elements[0])),
         Assert(~new | active),
         Assert(~new | (o.p.last == (left == 1))),
         Assert(~(new & o.p.last) | ended),
         Assert(~taken | (active & ~ended)),
-        Assert(extent.ready == (~active | (new & o.p.last))),
+        Assert(stream_size.ready == (~active | (new & o.p.last))),
         Assert(~failed | unit.error),
         Assert(~failed | ~(new | taken)),
-        Assert(~(failed & active) | ~extent.ready),
+        Assert(~(failed & active) | ~stream_size.ready),
         Assert(still <= _STILL),
         Cover(given & o.p.last & (o.p.data == 0x4C) & begins),
         Cover(unit.error & o.valid),
@@ -49,7 +49,7 @@ def _any_stream(load, padding):
     with m.If(taken):
         m.d.sync += ended.eq(i.p.last)
     with m.If(begins):
-        m.d.sync += [active.eq(1), left.eq(extent.p.elements >> 1)]
+        m.d.sync += [active.eq(1), left.eq(stream_size.p.elements >> 1)]
     return m
 
 
@@ -84,10 +84,10 @@ PROOFS = [
         small=_SMALL,
         mutants=(
             _mutant("last.eq(beats == 1)", "last.eq(beats[:2] == 1)"),
-            _mutant("extent.elements >> (words.bit_length() - 1)", "extent.elements"),
+            _mutant("size.elements >> (words.bit_length() - 1)", "size.elements"),
             _mutant("active & ~ended & ~self.error & (", "active & ~self.error & ("),
             _mutant("active & ~ended & ~self.error & (", "active & ~ended & ("),
-            _mutant("self.extent.ready.eq(~active)", "self.extent.ready.eq(~active | closes)"),
+            _mutant("self.stream_size.ready.eq(~active)", "self.stream_size.ready.eq(~active | closes)"),
             _mutant("beat_there & whole & ~self.error", "beat_there & whole"),
             _mutant("(~self.o.valid | self.o.ready))\n        self._put_out", "1)\n        self._put_out"),
             _mutant("return ~beyond & ((beats != 1) | (final & fits))", "return ~beyond"),

@@ -22,8 +22,8 @@ def indexed_reads(load):
     them enters it in the same way. The surroundings answer each transfer of an index with one index, in order.
     """
     status, indexed = load("etalstm_hw.contract").Status, load("etalstm_hw.dma.indexed")
-    beat_kind, extent = indexed.BeatKind, load("etalstm_hw.codec.decompress").Extent(_WORD)
-    plan = data.StructLayout({"verdict": status, "beat_kind": beat_kind, "extent": extent, "note": 1})
+    beat_kind, stream_size = indexed.BeatKind, load("etalstm_hw.codec.decompress").StreamSize(_WORD)
+    plan = data.StructLayout({"verdict": status, "beat_kind": beat_kind, "stream_size": stream_size, "note": 1})
     unit = indexed.IndexedReads(plan, _WORD, _BEAT_WORDS, _ADDRESS, _BEATS)
     m = bench(unit)
     i, index, plans, transfers, request = unit.i, unit.index, unit.plans, unit.transfers, unit.i.p
@@ -51,7 +51,7 @@ def indexed_reads(load):
     window, address = asked.head[:_ADDRESS], asked.head[_ADDRESS:][:_BEAT]
     waiting, here = plan(asked.head[_ADDRESS + _BEAT :]), index.p.shape()(came.head)
     words = {
-        "start": here.start, "elements": waiting.extent.elements, "beats": here.beats, "kept": here.kept,
+        "start": here.start, "elements": waiting.stream_size.elements, "beats": here.beats, "kept": here.kept,
         "address": address,
     }  # fmt: skip
     check = 0
@@ -69,7 +69,7 @@ def indexed_reads(load):
         expected.eq(waiting),
         expected.beat_kind.eq(beat_kind.STREAM),
         expected.verdict.eq(verdict),
-        expected.extent.kept.eq(here.kept),
+        expected.stream_size.kept.eq(here.kept),
     ]
     slow = Signal(range(_SLOW + 2))
     m.d.sync += slow.eq(Mux((came.count != 0) & plans.ready & transfers.ready & ~i.valid & ~streamed, slow + 1, 0))
@@ -133,7 +133,7 @@ PROOFS = [
             _mutant("address=asked.address", "address=0"),
             _mutant("Mux(index.error, Status.READ_ERROR, ", "Mux(0, Status.READ_ERROR, "),
             _mutant("checked.eq(there & ~waiting.r_en)", "checked.eq(there)"),
-            _mutant("plan.extent.kept.eq(index.kept)", "plan.extent.kept.eq(index.check)"),
+            _mutant("plan.stream_size.kept.eq(index.kept)", "plan.stream_size.kept.eq(index.check)"),
         ),
     )
 ]

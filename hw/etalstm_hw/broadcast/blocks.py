@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw import contract
-from etalstm_hw.codec.decompress import Extent
+from etalstm_hw.codec.decompress import StreamSize
 from etalstm_hw.contract import Opcode, Status
 from etalstm_hw.dma.indexed import BeatKind
 from etalstm_hw.stream import LANE_OFFSET_BITS
@@ -61,7 +61,7 @@ class BlockPlan(data.StructLayout):
     Members
     -------
     verdict, beat_kind, kind
-    extent : of a stream
+    stream_size : of a stream
     fresh : the first block of its instruction
     block : where it comes from and goes to; its bank is not chosen yet
 
@@ -77,7 +77,7 @@ class BlockPlan(data.StructLayout):
                 "verdict": Status,
                 "beat_kind": BeatKind,
                 "kind": contract.KIND_BITS,
-                "extent": Extent(word_bits),
+                "stream_size": StreamSize(word_bits),
                 "fresh": 1,
                 "block": BlockLayout(words),
             }

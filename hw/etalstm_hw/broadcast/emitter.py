@@ -37,7 +37,7 @@ class ScalarEmitter(wiring.Component):
     all three; patches without scalars are passed over meanwhile.
 
     Which sums have begun is kept in a bit for each sum: a scalar that is the first of its sums says so. A block
-    with ``start`` clears all bits. After a block with ``finish`` the sums that never began are sent as ``first`` and
+    with ``start`` clears all bits. After a block with ``finish`` the sums that never began are sent as ``begins`` and
     ``empty``, one a cycle, after one idle cycle.
 
     Parameters
@@ -202,7 +202,7 @@ class ScalarEmitter(wiring.Component):
                 out.inner.eq(lane_offset(read.inner * block.tiles)),
                 out.tiles.eq(block.tiles),
                 out.narrow.eq(block.narrow),
-                out.first.eq(begins | read.empty),
+                out.begins.eq(begins | read.empty),
                 out.empty.eq(read.empty | zero),
                 out.null.eq(read.null),
                 out.last.eq(ends),

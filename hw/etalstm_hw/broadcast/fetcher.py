@@ -115,8 +115,8 @@ class BlockFetcher(wiring.Component):
             requests.index.p.eq(self.data.p.data[: len(STREAM_INDEX) * self._format.width]),
             requests.index.p.error.eq(self.data.p.error),
             plans.r_en.eq(begins | requests.index.valid),
-            decompressor.extent.valid.eq(begins & (plan.beat_kind == BeatKind.STREAM)),
-            decompressor.extent.p.eq(plan.extent),
+            decompressor.stream_size.valid.eq(begins & (plan.beat_kind == BeatKind.STREAM)),
+            decompressor.stream_size.p.eq(plan.stream_size),
             self.busy.eq(requests.busy | plans.r_rdy | filling | (free != 2)),
         ]
         fill, handed, kind = self._fill(m, decompressor, filling, streaming, indexing)

@@ -95,7 +95,7 @@ class BlockRequests(wiring.Component):
             request.plan.verdict.eq(verdict),
             request.plan.beat_kind.eq(Mux(cast.compressed, BeatKind.INDEX, BeatKind.VECTORS)),
             request.plan.kind.eq(cast.kind),
-            request.plan.extent.eq((beats * self._beat_words)[: self._sizes[0]]),  # the index knows what is kept
+            request.plan.stream_size.eq((beats * self._beat_words)[: self._sizes[0]]),  # the index knows what is kept
             request.plan.fresh.eq(fresh),
             own_end.eq(cast.first_sum + Mux(cast.batch_outer, rows, cast.batch)),
             sums_before.eq(Mux(cast.start & fresh, 0, sums)),

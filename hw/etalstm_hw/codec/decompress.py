@@ -9,7 +9,7 @@ from etalstm_hw.codec.words import Beat
 from etalstm_hw.contract import STREAM_BLOCK, FloatFormat
 
 
-class Extent(data.StructLayout):
+class StreamSize(data.StructLayout):
     """What must be known of a stream before its first word.
 
     Members
@@ -26,8 +26,8 @@ class Extent(data.StructLayout):
 def decompressor_ports(format: FloatFormat, beat_words: int) -> dict:
     """Give the ports of every decompressor; :class:`Decompressor` says what they are."""
     beat = stream.Signature(Beat(format.width * beat_words))
-    extent = stream.Signature(Extent(format.width))
-    return {"extent": In(extent), "i": In(beat), "o": Out(beat), "error": Out(1)}
+    size = stream.Signature(StreamSize(format.width))
+    return {"stream_size": In(size), "i": In(beat), "o": Out(beat), "error": Out(1)}
 
 
 class Decompressor(wiring.Component):
@@ -56,11 +56,11 @@ class Decompressor(wiring.Component):
     padding : int
         Beats, less one, to whose multiple streams are filled up.
     halves : bool
-        Streams may be bf16; without, ``bf16`` of an extent is not looked at.
+        Streams may be bf16; without, ``bf16`` of their sizes is not looked at.
 
     Members
     -------
-    extent : :py:`In(stream.Signature(Extent(32)))`
+    stream_size : :py:`In(stream.Signature(StreamSize(32)))`
         Taken when the stream before has ended. ``elements`` is a multiple of ``beat_words``.
     i, o : stream of :py:`Beat(32 * beat_words)`
     error : :py:`Out(1)`
@@ -114,7 +114,7 @@ class Decompressor(wiring.Component):
             fetches.eq(mask_there & ~self.error & Mux(masked, takes & (mask_beats == 1) & ~last, beats != 0)),
             used.eq(Mux(takes, after, first) + (fetches << word_shift)),
             closes.eq(takes & last),
-            self.extent.ready.eq(~active),
+            self.stream_size.ready.eq(~active),
         ]
         with m.If(takes):
             m.d.sync += [beats.eq(beats - 1), kept.eq(kept - needed)]
@@ -123,11 +123,11 @@ class Decompressor(wiring.Component):
             m.d.sync += [mask.eq(Array(window)[end[: words.bit_length()]]), mask_beats.eq(self._mask_beats)]
         with m.If(closes):
             m.d.sync += [active.eq(0), mask.eq(0), mask_beats.eq(0)]
-        with m.If(self.extent.valid & self.extent.ready):
-            extent = self.extent.p
-            m.d.sync += [active.eq(1), beats.eq(extent.elements >> (words.bit_length() - 1)), kept.eq(extent.kept)]
+        with m.If(self.stream_size.valid & self.stream_size.ready):
+            size = self.stream_size.p
+            m.d.sync += [active.eq(1), beats.eq(size.elements >> (words.bit_length() - 1)), kept.eq(size.kept)]
             if units > 1:
-                m.d.sync += bf16.eq(extent.bf16)
+                m.d.sync += bf16.eq(size.bf16)
 
         # Fill
         final = beat_there & last

@@ -71,7 +71,7 @@ class SlowDecompressor(wiring.Component):
 
     Members
     -------
-    extent, i, o, error
+    stream_size, i, o, error
         As of :class:`Decompressor`.
     """
 
@@ -85,7 +85,7 @@ class SlowDecompressor(wiring.Component):
         m = Module()
         m.submodules.decompressor = decompressor = self._decompressor
         packer = _in_pieces(m, self.i, decompressor, self._pieces)
-        connect(m, flipped(self.extent), decompressor.extent)
+        connect(m, flipped(self.stream_size), decompressor.stream_size)
         connect(m, packer.o, flipped(self.o))
         m.d.comb += self.error.eq(decompressor.error)
         return m

@@ -134,7 +134,7 @@ class MACEngine(wiring.Component):
         m.d.comb += [
             last_tile.eq((tile + 1 == i.tiles) | scalar.null),
             following.value.eq(scalar.value),
-            following.begins.eq(scalar.first),
+            following.begins.eq(scalar.begins),
             following.biased.eq(i.start == Start.BIAS),
             following.empty.eq(scalar.empty),
             following.backward.eq(i.backward),

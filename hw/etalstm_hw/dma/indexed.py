@@ -48,7 +48,7 @@ class IndexedReads(wiring.Component):
     ----------
     plan : StructLayout
         Has members ``verdict`` (a :class:`Status`; nothing is read for it unless it is IDLE), ``beat_kind`` (a
-        :class:`BeatKind`) and ``extent`` (what is known of the stream).
+        :class:`BeatKind`) and ``stream_size`` (of the stream).
     word_bits, beat_words : int
         Sizes of a word and of a beat.
     address_bits, beats_bits : int
@@ -121,8 +121,8 @@ class IndexedReads(wiring.Component):
         index, asked = Index(self._word_bits)(indices.r_data), self._waiting(waiting.r_data)
         verdict, checked, there = Signal(Status, reset_less=True), Signal(), Signal()
         check = index_check(
-            self._word_bits, start=index.start, beats=index.beats, elements=asked.plan.extent.elements, kept=index.kept,
-            address=asked.address,
+            self._word_bits, start=index.start, beats=index.beats, elements=asked.plan.stream_size.elements,
+            kept=index.kept, address=asked.address,
         )  # fmt: skip
         wrong = (
             (index.beats == 0)
@@ -139,7 +139,7 @@ class IndexedReads(wiring.Component):
             plan.eq(asked.plan),
             plan.beat_kind.eq(BeatKind.STREAM),
             plan.verdict.eq(verdict),
-            plan.extent.kept.eq(index.kept),
+            plan.stream_size.kept.eq(index.kept),
             transfer.address.eq(asked.window + (index.start << self._shift)),
             transfer.beats.eq(index.beats),
         ]

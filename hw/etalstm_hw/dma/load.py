@@ -173,10 +173,10 @@ class LoadEngine(wiring.Component):
             decompressor.i.p.data.eq(beats.p.data),
             decompressor.i.p.last.eq(beats.p.last),
             decompressor.i.valid.eq(beats.valid & reading & ~beats.p.error),
-            decompressor.extent.valid.eq(begin & (planned.beat_kind == BeatKind.STREAM)),
-            decompressor.extent.p.eq(planned.extent),
+            decompressor.stream_size.valid.eq(begin & (planned.beat_kind == BeatKind.STREAM)),
+            decompressor.stream_size.p.eq(planned.stream_size),
         ]
-        with m.If(decompressor.extent.valid):
+        with m.If(decompressor.stream_size.valid):
             m.d.sync += reading.eq(1)
         with m.If(drain | (decompressor.i.valid & decompressor.i.ready & beats.p.last)):
             m.d.sync += reading.eq(0)

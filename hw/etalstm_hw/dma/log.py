@@ -12,8 +12,8 @@ from etalstm_hw.contract import ADDRESS_BITS, KIND_BITS, LOG_BITS, STREAM_BITS, 
 from etalstm_hw.dma.index import index_check
 
 
-class Append(data.StructLayout):
-    """Where a stream goes.
+class StreamTarget(data.StructLayout):
+    """Where a compressed stream is written.
 
     Members
     -------
@@ -85,7 +85,7 @@ class Log(wiring.Component):
 
     Members
     -------
-    i : :py:`In(stream.Signature(Append(address_bits, word_bits)))`
+    i : :py:`In(stream.Signature(StreamTarget(address_bits, word_bits)))`
         Streams, in the order of their beats.
     beats : :py:`In(stream.Signature(CompressedBeat(word_bits, beat_words)))`
         May come before their stream is taken from ``i``.
@@ -105,11 +105,11 @@ class Log(wiring.Component):
         if beat_words < len(STREAM_INDEX):
             raise ValueError(f"a beat must hold the {len(STREAM_INDEX)} words of an index, got {beat_words}")
         self._word_bits, self._beat_words, self._depth = word_bits, beat_words, depth
-        self._append = Append(address_bits, word_bits)
+        self._target = StreamTarget(address_bits, word_bits)
         self._shift = (word_bits * beat_words // 8).bit_length() - 1
         super().__init__(
             {
-                "i": In(stream.Signature(self._append)),
+                "i": In(stream.Signature(self._target)),
                 "beats": In(stream.Signature(CompressedBeat(word_bits, beat_words))),
                 "hold": In(1),
                 "transfers": Out(stream.Signature(Transfer(address_bits, beats_bits, WriteTag()))),
@@ -147,7 +147,7 @@ class Log(wiring.Component):
 
     def _send(self, m, beats, totals, total, entered):
         """Send a stream: LOOK and GATHER until a burst is there, BURST by burst; at the end the INDEX, and CONCLUDE."""
-        job = Signal(self._append, reset_less=True)
+        job = Signal(self._target, reset_less=True)
         positions = Array(Signal(STREAM_BITS, name=f"position{n}") for n in range(1 << LOG_BITS))  # where logs end
         # Of the stream: where its next beat goes, where its first went, beats that were offered, beats that wait.
         position, begin, posted, there = (Signal(STREAM_BITS + 1, reset_less=True) for _ in range(4))

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.axi.bursts import Transfer
-from etalstm_hw.codec.decompress import Extent
+from etalstm_hw.codec.decompress import StreamSize
 from etalstm_hw.contract import ADDRESS_BITS, GROUP_BITS, KIND_BITS, Opcode, Status
 from etalstm_hw.dma.index import Index
 from etalstm_hw.dma.indexed import BeatKind, IndexedReads
@@ -19,7 +19,7 @@ class LoadPlan(data.StructLayout):
     Members
     -------
     verdict, beat_kind, kind, memory, pattern, more
-    extent : of a stream
+    stream_size : of a stream
     """
 
     def __init__(self, word_bits: int):
@@ -31,7 +31,7 @@ class LoadPlan(data.StructLayout):
                 "memory": 2,
                 "more": 1,
                 "pattern": LanePattern(),
-                "extent": Extent(word_bits),
+                "stream_size": StreamSize(word_bits),
             }
         )
 
@@ -119,7 +119,8 @@ class Requests(wiring.Component):
             *(plan[name].eq(instruction[name]) for name in ("kind", "memory", "more")),
             *(plan.pattern[name].eq(instruction[name]) for name in LanePattern().members),
             elements.eq(beats * self._beat_words),
-            plan.extent.eq(Cat(elements, Const(0, self._word_bits), instruction.bf16)),  # the index knows what is kept
+            # The index knows how many elements are kept.
+            plan.stream_size.eq(Cat(elements, Const(0, self._word_bits), instruction.bf16)),
         ]
         with m.If((beats == 0) | (instruction.group > self.group.count)):
             m.d.comb += plan.verdict.eq(Status.BAD_FIELD)

@@ -24,7 +24,7 @@ from etalstm_hw.fp.pipeline import register
 ROW = data.StructLayout({f"c{n}": bits for n, bits in enumerate(COEFFICIENT_BITS)})
 """A row of the coefficient memory."""
 
-COURSE = data.StructLayout(
+SIDEBAND = data.StructLayout(
     {
         "fraction": BINARY32.mantissa,
         "exponent": BINARY32.exponent,  # 2 more than that of a result whose fixed-point value is 1
@@ -92,41 +92,41 @@ class Activation(wiring.Component):
         read = rom.read_port()
 
         # Ranks 1 and 2
-        course, address = self.classify(m)
-        course = register(m, "course_1", course, COURSE)
+        sideband, address = self.classify(m)
+        sideband = register(m, "sideband_1", sideband, SIDEBAND)
         m.d.comb += read.addr.eq(register(m, "address", address))
-        course = register(m, "course_2", self.round(m, course, register(m, "b_1", self.b)), COURSE)
+        sideband = register(m, "sideband_2", self.round(m, sideband, register(m, "b_1", self.b)), SIDEBAND)
         row = read.data
 
         # Ranks 3 to 6: Horner's rule.
-        bend = register(m, "bend", (row.c2 * course.fraction[:OFFSET_BITS]) >> OFFSET_BITS)
+        bend = register(m, "bend", (row.c2 * sideband.fraction[:OFFSET_BITS]) >> OFFSET_BITS)
         c0, c1 = register(m, "c0_3", row.c0), register(m, "c1_3", row.c1)
-        course = register(m, "course_3", course, COURSE)
+        sideband = register(m, "sideband_3", sideband, SIDEBAND)
 
         slope = register(m, "slope", c1 - bend, unsigned(len(c1)))
         c0 = register(m, "c0_4", c0)
-        course = register(m, "course_4", course, COURSE)
+        sideband = register(m, "sideband_4", sideband, SIDEBAND)
 
-        rise = register(m, "rise", (slope * course.fraction[:OFFSET_BITS]) >> OFFSET_BITS)
+        rise = register(m, "rise", (slope * sideband.fraction[:OFFSET_BITS]) >> OFFSET_BITS)
         c0 = register(m, "c0_5", c0)
-        course = register(m, "course_5", course, COURSE)
+        sideband = register(m, "sideband_5", sideband, SIDEBAND)
 
         one = 1 << FRACTION_BITS
-        identity = Cat(C(0, FRACTION_BITS - len(course.fraction)), course.fraction, 1)
-        value = Mux(course.identity, identity, Mux(course.saturated, one, c0 + rise))
+        identity = Cat(C(0, FRACTION_BITS - len(sideband.fraction)), sideband.fraction, 1)
+        value = Mux(sideband.identity, identity, Mux(sideband.saturated, one, c0 + rise))
         value = register(m, "value", value, unsigned(FRACTION_BITS + 1))
-        course = register(m, "course_6", course, COURSE)
+        sideband = register(m, "sideband_6", sideband, SIDEBAND)
 
         # Rank 7: for the tangent neither shifted nor added to.
         aligned = Signal(FRACTION_BITS + 2)
-        m.d.comb += aligned.eq(value >> course.shift)
-        number = Mux(course.half, one, 0) + Mux(course.negate, ~aligned, aligned) + course.negate
+        m.d.comb += aligned.eq(value >> sideband.shift)
+        number = Mux(sideband.half, one, 0) + Mux(sideband.negate, ~aligned, aligned) + sideband.negate
         number = register(m, "number", number, unsigned(FRACTION_BITS + 2))
-        course = register(m, "course_7", course, COURSE)
+        sideband = register(m, "sideband_7", sideband, SIDEBAND)
 
         # Rank 8
         normal, zeros = (register(m, f"normal_{n}", word) for n, word in enumerate(normalise(m, number)))
-        course = register(m, "course_8", course, COURSE)
+        sideband = register(m, "sideband_8", sideband, SIDEBAND)
 
         # Rank 9: adding ~zeros takes zeros + 1 away from the exponent. No result is subnormal and none overflows.
         mantissa, exponent_bits = self.format.mantissa, self.format.exponent
@@ -134,10 +134,10 @@ class Activation(wiring.Component):
         rounded = Signal(self.format.width - 1)
         correction = Cat(~zeros, Const(-1, exponent_bits - len(zeros)))
         up = Cat(guard & (sticky | kept[0]), C(0, mantissa - 1), correction)
-        m.d.comb += rounded.eq(Cat(kept, course.exponent) + up)
-        zero = course.zero | ~normal[-1]
-        computed = Mux(course.nan, self.format.nan, Cat(Mux(zero, 0, rounded), course.sign))
-        result = Mux(course.pack, word_of(course), computed)
+        m.d.comb += rounded.eq(Cat(kept, sideband.exponent) + up)
+        zero = sideband.zero | ~normal[-1]
+        computed = Mux(sideband.nan, self.format.nan, Cat(Mux(zero, 0, rounded), sideband.sign))
+        result = Mux(sideband.pack, word_of(sideband), computed)
         m.d.comb += self.z.eq(register(m, "result", result))
         return m
 
@@ -146,44 +146,44 @@ class Activation(wiring.Component):
 
         Returns
         -------
-        View of COURSE, and the address of the coefficients; both combinational.
+        View of SIDEBAND, and the address of the coefficients; both combinational.
         """
         a, bias = Float(self.format)(self.a), self.format.bias
         tangent, pack = self.function == TANH, self.function == PACK
         binade = Signal(signed(self.format.exponent + 2))
-        course = Signal(COURSE)
+        sideband = Signal(SIDEBAND)
         places = (bias + 1) - a.exponent  # the binade of y is 2^-places
-        longest = (1 << len(course.shift)) - 1
+        longest = (1 << len(sideband.shift)) - 1
         below_one = a.exponent < bias + 1
-        shift = Mux(places > longest, longest, places[: len(course.shift)])
+        shift = Mux(places > longest, longest, places[: len(sideband.shift)])
         m.d.comb += [
             binade.eq(a.exponent - Mux(tangent, bias + FIRST, bias + FIRST + 1)),
-            course.fraction.eq(a.fraction),
-            course.exponent.eq(Mux(pack, a.exponent, Mux(tangent, Mux(below_one, a.exponent, bias), bias - 1) + 2)),
-            course.shift.eq(Mux(~tangent & below_one, shift, 0)),
-            course.half.eq(~tangent),
-            course.negate.eq(~tangent & a.sign),
-            course.identity.eq(binade < 0),
-            course.saturated.eq(binade > LAST - FIRST),
-            course.sign.eq((tangent | pack) & a.sign),
-            course.zero.eq(tangent & a.is_zero),  # the sigmoid shifts a zero's fraction out
-            course.nan.eq(a.is_nan),
-            course.pack.eq(pack),
+            sideband.fraction.eq(a.fraction),
+            sideband.exponent.eq(Mux(pack, a.exponent, Mux(tangent, Mux(below_one, a.exponent, bias), bias - 1) + 2)),
+            sideband.shift.eq(Mux(~tangent & below_one, shift, 0)),
+            sideband.half.eq(~tangent),
+            sideband.negate.eq(~tangent & a.sign),
+            sideband.identity.eq(binade < 0),
+            sideband.saturated.eq(binade > LAST - FIRST),
+            sideband.sign.eq((tangent | pack) & a.sign),
+            sideband.zero.eq(tangent & a.is_zero),  # the sigmoid shifts a zero's fraction out
+            sideband.nan.eq(a.is_nan),
+            sideband.pack.eq(pack),
         ]
         binades = (LAST - FIRST).bit_length()
-        return course, Cat(a.fraction[-SEGMENT_BITS:], binade[:binades])
+        return sideband, Cat(a.fraction[-SEGMENT_BITS:], binade[:binades])
 
-    def round(self, m, course, b):
+    def round(self, m, sideband, b):
         """Give what is known of the first operand, its word replaced by both operands' halves if they are packed."""
         halves = Signal(self.format.width)
-        m.d.comb += halves.eq(Cat(round_to_half(self.format, word) for word in (word_of(course), b)))
-        packed, rounded = Float(self.format)(halves), Signal(COURSE)
-        m.d.comb += rounded.eq(course)
-        with m.If(course.pack):
+        m.d.comb += halves.eq(Cat(round_to_half(self.format, word) for word in (word_of(sideband), b)))
+        packed, rounded = Float(self.format)(halves), Signal(SIDEBAND)
+        m.d.comb += rounded.eq(sideband)
+        with m.If(sideband.pack):
             m.d.comb += [rounded[name].eq(packed[name]) for name in ("fraction", "exponent", "sign")]
         return rounded
 
 
-def word_of(course):
+def word_of(sideband):
     """Put fraction, exponent and sign together."""
-    return Cat(course.fraction, course.exponent, course.sign)
+    return Cat(sideband.fraction, sideband.exponent, sideband.sign)

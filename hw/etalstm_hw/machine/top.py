@@ -16,12 +16,12 @@ from etalstm_hw.config import Config
 from etalstm_hw.contract import BINARY32, ENGINE_OF, Counter, Cycle, Engine, Opcode, Status
 from etalstm_hw.contract.distance import ROUND_TRIP, SETTLING, STAGES
 from etalstm_hw.dma.store import StoreEngine
+from etalstm_hw.machine.barrier import StoreBarrier
 from etalstm_hw.machine.branch import Branch
 from etalstm_hw.machine.channel import ENGINES, Channel
 from etalstm_hw.machine.counters import Counters
 from etalstm_hw.machine.groups import Groups, branches, feeders
 from etalstm_hw.machine.registers import REGISTER_ADDRESS_BITS, Registers
-from etalstm_hw.machine.rendezvous import Rendezvous
 from etalstm_hw.machine.tree import delayed, lingering
 from etalstm_hw.program.rows import RowLoads
 from etalstm_hw.program.sequencer import Sequencer
@@ -91,7 +91,7 @@ class Top(wiring.Component):
         m.submodules.rows = of_program(rows)
         # What a channel can store: its queue, the instruction at the queue's output, what its engine has taken.
         queued = config.instruction_queue + ROUND_TRIP + 1
-        stored = Rendezvous(config.channels, queued + StoreEngine.capacity())
+        stored = StoreBarrier(config.channels, queued + StoreEngine.capacity())
         m.submodules.stored = of_program(stored)
 
         self._connect_ports(m, tree, broadcasters, (reader, rows), of_program)

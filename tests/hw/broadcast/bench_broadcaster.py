@@ -84,7 +84,7 @@ class Bench:
             await RisingEdge(dut.clk)
             if ready and dut.o__valid.value == 1 and not dut.rst.value:
                 p = SCALAR.from_bits(int(dut.o__payload.value))
-                self.received.append((p.value, p.outer, p.inner, p.tiles, p.narrow, p.first, p.empty, p.null, p.last))
+                self.received.append((p.value, p.outer, p.inner, p.tiles, p.narrow, p.begins, p.empty, p.null, p.last))
             self.seen += int(dut.seen.value)
             self.skipped += int(dut.skipped.value)
             self.beats += int(dut.beat.value)

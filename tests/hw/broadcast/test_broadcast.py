@@ -105,7 +105,7 @@ def run(casts, memory, stall, seed, send_zeros=0):
             ctx.set(o.ready, rng.random() >= stall)
             _, _, valid, ready, p = await ctx.tick().sample(o.valid, o.ready, o.payload)
             if valid and ready:
-                received.append((p.value, p.outer, p.inner, p.tiles, p.narrow, p.first, p.empty, p.null, p.last))
+                received.append((p.value, p.outer, p.inner, p.tiles, p.narrow, p.begins, p.empty, p.null, p.last))
                 ended += p.last
         ctx.set(o.ready, 0)
 

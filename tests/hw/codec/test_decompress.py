@@ -78,7 +78,7 @@ def run(dut, sources, stall, wanted, *, setup=None, cycles=None, stop=None):
     return out, when
 
 
-def extent(values, bf16=0):
+def stream_size(values, bf16=0):
     kept = int(codec.kept_by_block(values, THRESHOLD).sum())
     return {"elements": len(values), "kept": kept, "bf16": int(bf16)}
 
@@ -98,15 +98,15 @@ def blocks(kept, count=40):
 @pytest.mark.parametrize("bf16", [0, 1])
 @pytest.mark.parametrize(("beat_words", "words"), SIZES)
 def test_gives_the_golden_elements(beat_words, words, bf16, stall):
-    rng, expected, data, extents = np.random.default_rng(SEED), [], [], []
+    rng, expected, data, stream_sizes = np.random.default_rng(SEED), [], [], []
     for length in LENGTHS[stall]:
         for density in (0.0, 1.0, rng.random()):
             values = elements(length * beat_words, density, rng)
             encoded = codec.encode(values, THRESHOLD, bf16, beat_words=beat_words)
             data += beats(encoded, beat_words)
             expected += beats(codec.decode(encoded, len(values), bf16, beat_words).view(np.uint32), beat_words)
-            extents.append(extent(values, bf16))
-    sources = {"i": data, "extent": extents}
+            stream_sizes.append(stream_size(values, bf16))
+    sources = {"i": data, "stream_size": stream_sizes}
     got, _ = run(decompressor(BINARY32, beat_words, words), sources, stall, len(expected) * beat_words // words)
     for n, (actual, want) in enumerate(zip(got, expected, strict=False)):
         assert actual == want, f"seed {SEED}, beat {n}: {actual}, expected {want}"
@@ -121,12 +121,12 @@ def test_gives_its_words_every_cycle(beat_words, words, kept, bf16):
     count = 40
     values = blocks(kept, count)
     encoded = codec.encode(values, THRESHOLD, bf16, beat_words=beat_words)
-    sources = {"i": beats(encoded, beat_words), "extent": [extent(values, bf16)]}
+    sources = {"i": beats(encoded, beat_words), "stream_size": [stream_size(values, bf16)]}
     dut = decompressor(BINARY32, beat_words, words)
     given = len(values) // beat_words
     _, when = run(dut, sources, 0, given, cycles=20 * len(values))
     pieces = beat_words // words  # the packer waits for a whole beat, and the last one for the fill
-    assert when[0] == 1 + 3 + (pieces if pieces > 1 else 0)  # the first beat is taken a cycle after the extent
+    assert when[0] == 1 + 3 + (pieces if pieces > 1 else 0)  # the first beat is taken a cycle after the size
     late = count // words + 1 if kept == STREAM_BLOCK and not bf16 else 0
     assert when[-1] - when[0] <= len(values) // words + late + (pieces if pieces > 1 else 0)
 
@@ -153,11 +153,11 @@ def test_refuses_what_nothing_writes(damage, beat_words, words, bf16, stall):
     """An error, and the last elements are not given."""
     values = np.arange(1, 25, dtype=np.float32)
     values[[1, 4, 7, 10, 13, 16, 23]] = 0  # 17 are kept: two beats or more, with a fill, of a half word too
-    encoded, sizes = codec.encode(values, 0, bf16, beat_words=beat_words).tolist(), extent(values, bf16)
+    encoded, sizes = codec.encode(values, 0, bf16, beat_words=beat_words).tolist(), stream_size(values, bf16)
     assert encoded[-1] == 0
     DAMAGES[damage](encoded, sizes, beat_words)
     dut = decompressor(BINARY32, beat_words, words)
-    sources = {"i": beats(encoded, beat_words), "extent": [sizes]}
+    sources = {"i": beats(encoded, beat_words), "stream_size": [sizes]}
     given, _ = run(dut, sources, stall, 1000, cycles=500, stop=dut.error)
     assert len(given) < sizes["elements"] // beat_words, f"{damage}: all {len(given)} beats were given"
 
@@ -168,7 +168,7 @@ def test_refuses_a_half_word_that_nothing_fills(words, elements):
     """Of the last block, and of one before."""
     encoded = [0b1, 0x00013F80, 0, 0]
     dut, sizes = decompressor(BINARY32, 4, words), {"elements": elements, "kept": 1, "bf16": 1}
-    given, _ = run(dut, {"i": beats(encoded, 4), "extent": [sizes]}, 0, 100, cycles=200, stop=dut.error)
+    given, _ = run(dut, {"i": beats(encoded, 4), "stream_size": [sizes]}, 0, 100, cycles=200, stop=dut.error)
     assert len(given) < elements // 4
 
 
@@ -176,14 +176,14 @@ def test_gives_words_as_they_are():
     """NaNs, infinities and signs pass unchanged."""
     words = np.array([0x7FC00001, 0xFF800000, 0x80000001, bits(-1.5)], np.uint32)
     dut = Decompressor(BINARY32, 4)
-    sources = {"i": beats([0b1111, *words, 0, 0, 0], 4), "extent": [{"elements": 4, "kept": 4, "bf16": 0}]}
+    sources = {"i": beats([0b1111, *words, 0, 0, 0], 4), "stream_size": [{"elements": 4, "kept": 4, "bf16": 0}]}
     assert run(dut, sources, 0, 1)[0] == beats(words, 4)
 
 
 def test_without_halves_words_stay_whole():
     values = elements(64, 0.5, np.random.default_rng(SEED))
     encoded = codec.encode(values, THRESHOLD, beat_words=8)
-    sources = {"i": beats(encoded, 8), "extent": [extent(values, bf16=1)]}
+    sources = {"i": beats(encoded, 8), "stream_size": [stream_size(values, bf16=1)]}
     expected = beats(codec.decode(encoded, 64, beat_words=8).view(np.uint32), 8)
     assert run(Decompressor(BINARY32, 8, halves=False), sources, 0, 8)[0] == expected
 

@@ -136,7 +136,7 @@ def mac_model(state, i, scalars):
         for tile in range(0 if s["null"] else i["tiles"]):
             slot, weights = i["sums"] + s["inner"] + tile, weights_of(state["weights"], i["weights"], s, tile)
             old = state["sums"][slot]
-            if s["first"]:
+            if s["begins"]:
                 old = (
                     state["bias"][i["bias"] + tile] if i["start"] == Start.BIAS else [0 if s["empty"] else SIGN] * LANES
                 )
@@ -155,7 +155,7 @@ def mac(tiles, **fields):
 
 
 def scalar(value=1, outer=0, inner=0, tiles=1, **flags):
-    names = ("first", "empty", "null", "last", "narrow")
+    names = ("begins", "empty", "null", "last", "narrow")
     numbers = {"value": value, "outer": outer, "inner": inner, "tiles": tiles}
     return numbers | {name: flags.get(name, 0) for name in names}
 
@@ -198,7 +198,7 @@ class Bench:
             for address, words in enumerate(self.state[name]):
                 await self.write(ctx, kind, address, words)
         ctx.set(self.dut.parameters, PARAMETERS)
-        messages = [scalar(inner=slot, first=1, empty=1) for slot in range(DEPTHS["queue_depth"])]
+        messages = [scalar(inner=slot, begins=1, empty=1) for slot in range(DEPTHS["queue_depth"])]
         messages[-1]["last"] = 1
         await self.execute_mac(ctx, mac(1), messages)
         await self.settle(ctx)

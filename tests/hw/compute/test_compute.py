@@ -72,7 +72,7 @@ def test_results_keep_their_order_whatever_else_goes_on(stall, reads):
                 scalar(other.randrange(WORDS), other.randrange(8), other.randrange(5), tiles) for _ in range(count)
             ]
             for message in messages:
-                message["first"], message["empty"] = other.random() < 0.2, other.random() < 0.1
+                message["begins"], message["empty"] = other.random() < 0.2, other.random() < 0.1
                 message["narrow"] = narrow
             messages[-1]["last"] = 1
             start = other.choice(list(Start))

@@ -12,7 +12,7 @@ from etalstm_hw.contract import FloatFormat, Start, Status
 LATENCY = 5
 DEPTHS = {"weight_depth": 64, "queue_depth": 32, "bias_depth": 8}
 FORMAT = FloatFormat(4, 3)
-FLAGS = ("first", "empty", "null", "last", "narrow")
+FLAGS = ("begins", "empty", "null", "last", "narrow")
 
 
 def scalar(outer=0, inner=0, value=1, **flags):
@@ -30,7 +30,7 @@ def expected_steps(program):
     steps, ends = [], []
     for fields, scalars in program:
         for message in scalars:
-            begins = message["first"]
+            begins = message["begins"]
             for tile in range(0 if message["null"] else fields["tiles"]):
                 has_bias = begins and fields["start"] == Start.BIAS
                 place = (tile // 2, ("low", "high")[tile % 2]) if message["narrow"] else (tile, None)
@@ -113,7 +113,7 @@ def random_program(seed):
     for _ in range(12):
         tiles, messages = generator.randrange(1, 5), []
         for _ in range(generator.randrange(8)):
-            flags = {name: generator.random() < 0.2 for name in ("first", "empty", "null", "narrow")}
+            flags = {name: generator.random() < 0.2 for name in ("begins", "empty", "null", "narrow")}
             messages.append(scalar(generator.randrange(20), generator.randrange(4), generator.randrange(256), **flags))
         messages.append(scalar(3, 2, 7, null=generator.random() < 0.5, last=1))
         start = generator.choice(list(Start))
@@ -146,7 +146,7 @@ def test_no_sum_is_read_before_it_is_written(vector):
 @pytest.mark.parametrize(("tiles", "slots"), [(1, LATENCY + 1), (2, (LATENCY + 2) // 2), (3, 2)])
 def test_sums_far_apart_lose_no_cycle(tiles, slots):
     """Back-to-back scalars and instructions: a MAC in every cycle."""
-    messages = [scalar(inner=tiles * n, first=k == 0) for k in range(4) for n in range(slots)]
+    messages = [scalar(inner=tiles * n, begins=k == 0) for k in range(4) for n in range(slots)]
     messages[-1]["last"] = 1
     issued, _, _, _ = execute([instruction(tiles, messages)] * 3)
     cycles = [cycle for cycle, _ in issued]
@@ -172,8 +172,8 @@ def test_a_sum_that_comes_round_at_once_waits_for_the_adder():
         ({"tiles": 1, "weights": 8191}, {"outer": 8192}, Status.BAD_ADDRESS),
         ({"tiles": 1, "sums": 8191}, {"inner": 8192}, Status.BAD_ADDRESS),
         ({"tiles": 1, "sums": 30}, {"inner": 2}, Status.BAD_ADDRESS),
-        ({"tiles": 1, "bias": 8, "start": Start.BIAS}, {"first": 1}, Status.BAD_ADDRESS),
-        ({"tiles": 1, "bias": 8}, {"first": 1}, Status.IDLE),
+        ({"tiles": 1, "bias": 8, "start": Start.BIAS}, {"begins": 1}, Status.BAD_ADDRESS),
+        ({"tiles": 1, "bias": 8}, {"begins": 1}, Status.IDLE),
         ({"tiles": 1, "bias": 8, "start": Start.BIAS}, {}, Status.IDLE),
         ({"tiles": 1, "weights": 64}, {"empty": 1}, Status.IDLE),
         ({"tiles": 1, "weights": 64}, {"narrow": 1}, Status.BAD_ADDRESS),

@@ -164,7 +164,7 @@ class Program:
                     inner=inner,
                     tiles=tiles,
                     narrow=narrow,
-                    first=first,
+                    begins=first,
                     empty=empty,
                     null=null,
                     last=n == count - 1,
@@ -200,7 +200,7 @@ class Program:
         self.transfer(Opcode.LOAD, Memory.WEIGHTS, 8, 8)
         self.transfer(Opcode.LOAD, Memory.SCRATCH, 8, 8)
         self.transfer(Opcode.LOAD, Memory.BIAS, 1, 8)
-        message = dict(value=0, outer=0, tiles=1, narrow=0, first=1, empty=1, null=0)
+        message = dict(value=0, outer=0, tiles=1, narrow=0, begins=1, empty=1, null=0)
         messages = [message | dict(inner=slot, last=slot == 31) for slot in range(32)]
         self.scalars += messages
         self.expected["macs"] += 32
@@ -328,7 +328,7 @@ async def names_the_engine_that_erred(dut):
     statuses = {"store": Status.BAD_ADDRESS, "mac": Status.BAD_ADDRESS}
     program = Program(1)
     await begin(dut, 0.0, program)
-    fields = dict(value=1, outer=0, inner=0, tiles=1, narrow=0, first=0, empty=0, null=0, last=1)
+    fields = dict(value=1, outer=0, inner=0, tiles=1, narrow=0, begins=0, empty=0, null=0, last=1)
     message = Scalar(FORMAT).const(fields).as_bits()
     for name, instruction in wrong.items():
         dut.rst.value = 1

@@ -16,13 +16,13 @@ Find = Callable[[int], range | None]
 
 
 class ProgramRegion:
-    """Memory for some programs, from `address` on: `extents` has for each program's name the bytes that it may take."""
+    """Memory for some programs, from `address` on: `sizes` has for each program's name the bytes that it may take."""
 
-    def __init__(self, accelerator: Accelerator, address: int, extents: Mapping[str, int]):
-        self._accelerator, self._extents = accelerator, extents
-        offsets = accumulate(map(whole_pages, extents.values()), initial=0)
-        self._addresses = {name: address + offset for name, offset in zip(extents, offsets, strict=False)}
-        self.address, self.size_bytes = address, region_bytes(extents)
+    def __init__(self, accelerator: Accelerator, address: int, sizes: Mapping[str, int]):
+        self._accelerator, self._sizes = accelerator, sizes
+        offsets = accumulate(map(whole_pages, sizes.values()), initial=0)
+        self._addresses = {name: address + offset for name, offset in zip(sizes, offsets, strict=False)}
+        self.address, self.size_bytes = address, region_bytes(sizes)
         self.programs: dict[str, Program] = {}
         self._loaded: dict[str, LoadedProgram] = {}
 
@@ -36,7 +36,7 @@ class ProgramRegion:
 
     def too_long(self, programs: Mapping[str, Program]) -> dict[str, Program]:
         """Give those of some programs that have no room."""
-        return {name: program for name, program in programs.items() if program.bytes > self._extents[name]}
+        return {name: program for name, program in programs.items() if program.bytes > self._sizes[name]}
 
     def put(self, programs: Mapping[str, Program]) -> None:
         """Have some programs there, in the place of others of their names; those that are there stay as they are."""
@@ -107,12 +107,12 @@ class ProgramMemory:
             self._regions[steps] = region
         return region
 
-    def _made(self, extents: dict[str, int]) -> ProgramRegion | None:
-        addresses = None if len(self._regions) == MOST_REGIONS else self._find(region_bytes(extents))
+    def _made(self, sizes: dict[str, int]) -> ProgramRegion | None:
+        addresses = None if len(self._regions) == MOST_REGIONS else self._find(region_bytes(sizes))
         while addresses is None and self._regions:
             del self._regions[next(iter(self._regions))]
-            addresses = self._find(region_bytes(extents))
-        return None if addresses is None else ProgramRegion(self._accelerator, addresses.start, extents)
+            addresses = self._find(region_bytes(sizes))
+        return None if addresses is None else ProgramRegion(self._accelerator, addresses.start, sizes)
 
     def _find(self, size_bytes: int) -> range | None:
         taken = self._plan.memory_bytes + self.bytes_beside

@@ -281,7 +281,7 @@ def _complete(done, wakes, channel, cycle):
     complete(done[channel], wakes[channel], state.STORE, cycle)
     for other in range(len(wakes)):
         wakes[other, state.QUEUES] = 0
-    wake(wakes[0], state.SEQUENCER, cycle + latencies.RENDEZVOUS)  # a LOAD_ROWS may wait for it
+    wake(wakes[0], state.SEQUENCER, cycle + latencies.BARRIER)  # a LOAD_ROWS may wait for it
 
 
 @compiled

@@ -122,7 +122,7 @@ def step_vector(cycle, engine, queue, table, sizes, done, counted, wakes):
     wakes[state.VECTORS] = following
 
 
-FIRST, EMPTY, NULL, LAST = 1, 2, 4, 8  # flags of a scalar
+BEGINS, EMPTY, NULL, LAST = 1, 2, 4, 8  # flags of a scalar
 
 SCALARS = record(*POSITIONS, inner=RING, marks=RING, **TIMES)  # scalars on their way to the channels
 
@@ -169,7 +169,7 @@ def _make_step(cycle, engine, queue, scalars, instruction, wakes):
     null = flags & NULL != 0
     last_tile = null or engine.tile + 1 == instruction.tiles
     engine.mac = not null
-    engine.begins = flags & FIRST != 0
+    engine.begins = flags & BEGINS != 0
     engine.backward = instruction.backward
     engine.address = instruction.sums + scalars.inner[entry] * instruction.tiles + engine.tile
     engine.end = flags & LAST != 0 and last_tile

@@ -1,6 +1,6 @@
 """The broadcaster from its block buffers on: see etalstm_hw.broadcast.walker and etalstm_hw.broadcast.emitter."""
 
-from etalstm.model.machine.compute import EMPTY, FIRST, LAST, NULL
+from etalstm.model.machine.compute import BEGINS, EMPTY, LAST, NULL
 from etalstm.model.machine.latencies import BUFFERED_FIFO
 from etalstm.model.machine.queues import all_show_room, room_at
 from etalstm.model.machine.state import EMITTER, FETCHER, MACS, NEVER, RING, compiled, record, wake
@@ -72,7 +72,7 @@ def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
         engine.out = not engine.read_null or last
         engine.out_inner = engine.read_inner
         engine.out_flags = (
-            (FIRST if begins or engine.read_empty else 0)
+            (BEGINS if begins or engine.read_empty else 0)
             | (EMPTY if engine.read_empty or engine.read_zero else 0)
             | (NULL if engine.read_null else 0)
             | (LAST if last else 0)

@@ -38,9 +38,9 @@ DONE, COUNTED = 1, 1
 # etalstm_hw.machine.tree: cycles from a channel's word of its room to the broadcaster or the sequencer.
 NEWS = STAGES + JOIN_STAGES
 
-# etalstm_hw.machine.rendezvous: cycles from a channel's pulse to the count, in the middle, of what every channel has
+# etalstm_hw.machine.barrier: cycles from a channel's pulse to the count, in the middle, of what every channel has
 # stored.
-RENDEZVOUS = STAGES + 2
+BARRIER = STAGES + 2
 
 # etalstm_hw.machine.top: cycles from the end of the last program's work in the channels to the end of the drain.
 DRAIN = ROUND_TRIP

@@ -5,7 +5,7 @@ clock: ``pushed`` is the cycle in which an entry arrives at the channel.
 """
 
 from etalstm.model.machine import state
-from etalstm.model.machine.latencies import BUFFERED_FIFO, COUNTED, NEWS, RENDEZVOUS
+from etalstm.model.machine.latencies import BARRIER, BUFFERED_FIFO, COUNTED, NEWS
 from etalstm.model.machine.state import (
     CAST,
     LOAD,
@@ -127,7 +127,7 @@ def met_at(instruction, everyone, channel):
         met = max(met, completed_at(done, VECTOR, instruction.wait_vector) + COUNTED)
     if instruction.wait_store:
         if instruction.everyone:
-            later = RENDEZVOUS if instruction.engine == CAST else RENDEZVOUS + STAGES
+            later = BARRIER if instruction.engine == CAST else BARRIER + STAGES
             met = max(met, stored_by_all(everyone, instruction.wait_store) + later)
         else:
             met = max(met, completed_at(done, STORE, instruction.wait_store) + COUNTED)

@@ -1,7 +1,7 @@
 """LOAD_ROWS as LOADs of the rows that are needed: see etalstm_hw.program.rows and etalstm_hw.program.rowmaps."""
 
 from etalstm.model.machine.axi import send_burst
-from etalstm.model.machine.latencies import ADDRESS, BUFFERED_FIFO, BURST, MAP_REQUEST, RENDEZVOUS
+from etalstm.model.machine.latencies import ADDRESS, BARRIER, BUFFERED_FIFO, BURST, MAP_REQUEST
 from etalstm.model.machine.masks import draw_bits, seed
 from etalstm.model.machine.queues import has_room, push, stored_by_all
 from etalstm.model.machine.state import CAST, FETCH, LOAD, NEVER, compiled, record
@@ -47,7 +47,7 @@ def supplied_at(rows, instance, done):
     if rows.state == TAKE:
         return rows.map_at
     stored = stored_by_all(done, instance.wait_store)
-    return stored + RENDEZVOUS if stored < NEVER else NEVER
+    return stored + BARRIER if stored < NEVER else NEVER
 
 
 @compiled

@@ -259,9 +259,9 @@ class Placement:
         return whole_pages(max(part.stop for part in self.parts))
 
 
-def region_bytes(extents: Mapping[str, int]) -> int:
+def region_bytes(sizes: Mapping[str, int]) -> int:
     """Bytes from the start of the first of some programs to the end of the last; each begins at a page."""
-    *others, last = extents.values()
+    *others, last = sizes.values()
     return sum(map(whole_pages, others)) + last
 
 

@@ -3,12 +3,12 @@
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm_hw.machine.rendezvous import Rendezvous
+from etalstm_hw.machine.barrier import StoreBarrier
 
 
 def counts(pulses, ahead):
     """The count after each cycle, of pulses (one bit for each channel), and after two more."""
-    dut, seen = Rendezvous(3, ahead), []
+    dut, seen = StoreBarrier(3, ahead), []
 
     async def bench(ctx):
         for pulse in [*pulses, 0, 0]:

@@ -1,4 +1,4 @@
-"""Counts what every channel has done."""
+"""Counts the STOREs that every channel has completed."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from etalstm_hw.contract import TARGET_BITS
 
 
-class Rendezvous(wiring.Component):
-    """Counts how many instructions *every* channel has completed.
+class StoreBarrier(wiring.Component):
+    """Counts how many STOREs *every* channel has completed.
 
     The sequencer dispatches to all channels at once. So a channel can lead another by at most ``ahead`` completions:
     what the other's queue and engine hold. The count follows the last channel's pulse by two cycles.
@@ -20,7 +20,7 @@ class Rendezvous(wiring.Component):
     Members
     -------
     done : :py:`In(channels)`                      a pulse for each completion
-    count : :py:`Out(TARGET_BITS)`                 completions by all, modulo 2^TARGET_BITS
+    count : :py:`Out(TARGET_BITS)`                 STOREs that all have completed, modulo 2^TARGET_BITS
     """
 
     def __init__(self, channels: int, ahead: int):

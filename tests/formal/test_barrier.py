@@ -1,4 +1,4 @@
-"""Rendezvous: counts what every channel has completed, and no lead overflows."""
+"""StoreBarrier: counts what every channel has completed, and no lead overflows."""
 
 from amaranth.hdl import Assert, Assume, Cover, Signal
 
@@ -8,14 +8,14 @@ from tests.formal.prove import Change, Mutant, Proof, pdr
 _CHANNELS, _AHEAD = 3, 3
 
 
-def rendezvous(load):
+def store_barrier(load):
     """Count the completions of the slowest channel.
 
     A channel completes more than another only what the other's queue and engine hold, and a place there becomes free no
     sooner than a cycle after the completion. Three channels with leads of 2 bits: each lead has a counter of its own,
     and 3 is the highest that fits in its bits, as no other lead would tell an overflow.
     """
-    unit = load("etalstm_hw.machine.rendezvous").Rendezvous(_CHANNELS, _AHEAD)
+    unit = load("etalstm_hw.machine.barrier").StoreBarrier(_CHANNELS, _AHEAD)
     m = bench(unit)
     ahead = [Signal(range(_AHEAD + 2), name=f"ahead{n}") for n in range(_CHANNELS)]
     total, late = Signal.like(unit.count), Signal.like(unit.count)
@@ -34,13 +34,13 @@ def rendezvous(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.machine.rendezvous", old, new, survives)
+    return Mutant("etalstm_hw.machine.barrier", old, new, survives)
 
 
 PROOFS = [
     Proof(
-        name="Rendezvous",
-        build=rendezvous,
+        name="StoreBarrier",
+        build=store_barrier,
         claim="the count is that of the slowest channel, two cycles late; leads do not overflow",
         method=pdr(),
         reach=16,
