@@ -30,7 +30,7 @@ def test_a_troubled_run_leaves_the_same_bits(capsys):
 def test_a_run_whose_disk_is_full_names_the_file_and_goes_on_later(tmp_path):
     folder = RunFolder(tmp_path / "run")
     first = Run(folder, LONG)
-    assert first.wait_for(12) and first.meet(Trouble.FULL_DISK)
+    assert first.wait_for(12) and first.disturb(Trouble.FULL_DISK)
     second = Run(folder, LONG)
     assert second.wait_for(20)
     second.kill()
@@ -41,7 +41,7 @@ def test_a_run_whose_folder_is_read_only_names_the_file_and_goes_on_later(tmp_pa
         pytest.skip("permissions do not stop root")
     folder = RunFolder(tmp_path / "run")
     first = Run(folder, LONG)
-    assert first.wait_for(12) and first.meet(Trouble.READ_ONLY)
+    assert first.wait_for(12) and first.disturb(Trouble.READ_ONLY)
     assert os.access(folder.path, os.W_OK)
     second = Run(folder, LONG)
     assert second.wait_for(20)
@@ -75,11 +75,11 @@ def test_a_run_that_does_not_end_as_it_should_is_told(monkeypatch, stubborn, pro
     if "still going on" in message:
         monkeypatch.setattr(endurance, "END_SECONDS", 0.1)
     with pytest.raises(RunError, match=message):
-        stubborn(program).meet(Trouble.FULL_DISK)
+        stubborn(program).disturb(Trouble.FULL_DISK)
 
 
 def test_a_run_that_was_done_has_met_nothing(stubborn):
-    assert not stubborn("pass").meet(Trouble.FULL_DISK)
+    assert not stubborn("pass").disturb(Trouble.FULL_DISK)
 
 
 def test_another_checkpoint_is_told(monkeypatch, capsys):

@@ -71,9 +71,9 @@ def _one_of(*names: str) -> Bound:
 
 @dataclass(frozen=True)
 class CompressSettings(RunSettings):
-    """What a run is given. What a setting means stands beside it.
+    """The settings of a run, each with its help text.
 
-    With an engine that is not golden, `preset` is its configuration, too. Rates fall to 0 in a straight line in every
+    An engine other than golden has the configuration `preset`, too. Rates fall to 0 in a straight line in every
     round. Weights grow at the end of each of the first `growth_epochs` epochs, but never after the last one. Ratios of
     pruning are halved where accuracy is lost. With `guided` ``growth`` pruning ignores the profile. Raises
     ``ValueError`` if a value cannot be; the message names both.
@@ -182,13 +182,13 @@ class CompressSettings(RunSettings):
 
     @classmethod
     def of(cls, given: dict) -> Self:
-        """Give settings of which some are given. The others are the task's defaults, and all steps that can be."""
-        found = {"phases": _steps_for(given)} | DEFAULTS.get(given.get("task", LANGUAGE), {}) | given
+        """Make settings from `given` ones. The others are the task's defaults, and all steps that these allow."""
+        found = {"phases": _allowed_phases(given)} | DEFAULTS.get(given.get("task", LANGUAGE), {}) | given
         return cls(**found)
 
     @property
     def of_dense_start(self) -> dict:
-        """What must agree for runs to have the same dense start."""
+        """The settings that must agree for runs to have the same dense start."""
         return {name: getattr(self, name) for name in OF_DENSE_START}
 
     def __post_init__(self):
@@ -236,8 +236,8 @@ class CompressSettings(RunSettings):
                 )
 
 
-def _steps_for(given: dict) -> tuple[str, ...]:
-    """Give the steps that can be: units of two directions stay, and grow only where something says how far."""
+def _allowed_phases(given: dict) -> tuple[str, ...]:
+    """Give the steps that settings allow: units of two directions stay, and growth needs a profile or `grow_to`."""
     left_out = set()
     if given.get("bidirectional"):
         left_out = {PRUNE_UNITS, GROW_UNITS}

@@ -33,7 +33,7 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """What a table calls it."""
+        """Its name in tables."""
         return OTHERS.get(self.architecture, self.architecture) + CASES[self.case]
 
     def settings(self, chosen: Settings) -> Settings:

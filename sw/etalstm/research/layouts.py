@@ -1,9 +1,9 @@
 """Two layouts of a matrix product of a batch, and the choice between them by timing.
 
 ``batch-major``
-    Y (B, N) = X (B, K) · Wᵀ: the numbers of one sequence lie together.
+    Y (B, N) = X (B, K) · Wᵀ: the elements of one sequence are neighbours in memory.
 ``batch-minor``
-    Y (N, B) = W · X (K, B): the numbers that all sequences have of one unit lie together.
+    Y (N, B) = W · X (K, B): the elements of one unit, of all sequences, are neighbours in memory.
 
 Which one is faster depends on the sizes, the processor, PyTorch's version and its threads. So both are timed once for
 each shape on each machine. Results differ by the rounding of sums only. Source: EcoRNN (Zheng et al. 2018).
@@ -27,7 +27,7 @@ from etalstm.host.computer import count_processors, processor_name
 from etalstm.host.durable import write_whole
 from etalstm.host.turns import take_turns
 
-LONGEST_S = 10.0  # to wait for another process that writes
+LONGEST_S = 10.0  # that a process waits while another one writes
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Machine:
 class Choices:
     """Choices by name, in a file for each machine; the folder is made when the first choice is written.
 
-    A file that is damaged, or of another machine, counts as empty; the next choice replaces it. What is not `allowed`
-    in a file is left out.
+    A file that is damaged, or of another machine, counts as empty; the next choice replaces it. Choices in a file that
+    are not `allowed` are left out.
     """
 
     def __init__(self, folder: Path, machine: Machine, allowed: tuple[str, ...]):
@@ -64,9 +64,9 @@ class Choices:
         return self._read().get(name)
 
     def put(self, name: str, choice: str) -> str:
-        """Keep a choice for other processes, and give it; or give that of a process that was faster.
+        """Store a choice for other processes, and give it. If another process was faster, give its choice.
 
-        Where no file can be written, there is nothing to keep.
+        If no file can be written, nothing is stored.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,11 +93,11 @@ class Choices:
 
 BATCH_MAJOR, BATCH_MINOR = "batch-major", "batch-minor"
 LAYOUTS = (BATCH_MAJOR, BATCH_MINOR)
-FORCE = "ETALSTM_LAYOUT"  # the environment variable that names the layout of all products, in the place of a choice
+FORCE = "ETALSTM_LAYOUT"  # an environment variable: the layout of all products, instead of a choice
 
 BUDGET_S = 0.1  # of timing, for one shape; large shapes take longer, as each layout has eight turns at least
 TURNS, LEAST_ROUNDS = 2, 4  # a round has a turn in each direction; with fewer rounds other programs may decide
-CALLS = 2  # of a work in its turn, of which one counts: a single call has the best chance to be undisturbed
+CALLS = 2  # of a work in its turn; one of them counts, as a single call is most likely undisturbed
 _FORCED: ContextVar[str | None] = ContextVar("forced", default=None)
 
 
@@ -123,7 +123,7 @@ def chosen_layout(shape: Shape, work: Callable[[str], Callable[[], object]]) -> 
     """Give the layout of a product: the forced one, else the one that was faster on this machine.
 
     `work` makes, for a layout, the call that is timed. It is called only for a shape that was never timed here.
-    ``ValueError`` if the environment names a layout that there is not.
+    ``ValueError`` if the environment names no layout.
     """
     if layout := _FORCED.get():
         return layout

@@ -21,7 +21,7 @@ Report = Callable[[dict], None]
 
 
 class ModulePosition(Progress):
-    """Where a run of a module is; it begins at 0."""
+    """The position of a run of a module; it begins at 0."""
 
     iteration: NonNegativeInt = 0
     epoch: NonNegativeInt = 0
@@ -47,7 +47,7 @@ Chosen = TypeVar("Chosen", bound=RunSettings)
 
 @dataclass(frozen=True)
 class ModuleCheckpoint(Sealed[Described]):
-    """A module, what Adam remembers, and where the run is."""
+    """A module, the state of Adam, and the position of the run."""
 
     @classmethod
     def of_run(cls, path: Path, identity: dict) -> Self:
@@ -57,16 +57,16 @@ class ModuleCheckpoint(Sealed[Described]):
         return found
 
     def load(self, path: Path, module: nn.Module, optimizer: torch.optim.Adam | None = None) -> None:
-        """Load parameters and buffers, and what Adam remembers; :class:`CheckpointError` if names or shapes differ."""
+        """Load parameters and buffers, and the state of Adam; :class:`CheckpointError` if names or shapes differ."""
         load_module(path, self.tensors, module)
         if optimizer is not None:
             load_adam(path, self.tensors, module, optimizer, self.description.position.adam_steps)
 
 
 class ModuleRun(Generic[Chosen, Positioned]):
-    """A run of a module in an open folder. What it does is in a subclass, as the entries of its log.
+    """A run of a module in an open folder. A subclass trains, and yields the entries of its log.
 
-    `position` is that of a run that begins. Where one goes on, the subclass takes that of the checkpoint.
+    `position` is where a run begins. If the run goes on, the subclass takes the checkpoint's position instead.
     """
 
     def __init__(self, settings: Chosen, folder: RunFolder, position: Positioned, resume: bool):
@@ -92,21 +92,23 @@ class ModuleRun(Generic[Chosen, Positioned]):
         """Train, and give the entries; after a signal the last one is :meth:`_interrupted`."""
         raise NotImplementedError
 
-    def _taken(self) -> ModuleCheckpoint:
+    def _take_checkpoint(self) -> ModuleCheckpoint:
         """Take a checkpoint."""
         raise NotImplementedError
 
     def _save(self) -> None:
-        self._taken().write(self._folder.checkpoint)
+        self._take_checkpoint().write(self._folder.checkpoint)
 
     def _interrupted(self, interrupt: Interrupt) -> dict:
         self._save()
-        return {"kind": "interrupted", **self._place(), "signal": interrupt.requested}
+        return {"kind": "interrupted", **self._counts(), "signal": interrupt.requested}
 
-    def _place(self) -> dict:
+    def _counts(self) -> dict:
+        """Give iteration and epoch for an entry of the log."""
         return {"iteration": self.position.iteration, "epoch": self.position.epoch}
 
-    def _at(self, **changed) -> None:
+    def _move(self, **changed) -> None:
+        """Change some fields of the position."""
         self.position = self.position.model_copy(update=changed)
 
     def _timed(self, entry: dict) -> dict:

@@ -48,8 +48,8 @@ def never_pays(latencies: Mapping[int, float | None], tolerance: float = 0.0) ->
 
     Yin et al. call it the architecture space's redundancy. Raises as :func:`hysteresis_points`.
     """
-    held = sum(latency is not None for latency in latencies.values())
-    return 1 - len(hysteresis_points(latencies, tolerance)) / held if held else 0.0
+    fitting = sum(latency is not None for latency in latencies.values())
+    return 1 - len(hysteresis_points(latencies, tolerance)) / fitting if fitting else 0.0
 
 
 def check_tolerance(tolerance: float) -> None:
@@ -61,7 +61,7 @@ def check_tolerance(tolerance: float) -> None:
 FORMAT = 1
 HIDDEN, INPUT = "hidden", "input"
 DIMENSIONS = (HIDDEN, INPUT)
-MODEL = ("model", "plan", "network")  # what cycles depend on
+MODEL = ("model", "plan", "network")  # packages on whose sources cycles depend
 
 
 class Profile(Record):
@@ -176,9 +176,9 @@ def draw_profiles(profiles: Sequence[Profile], path: Path) -> None:
 
 
 def _draw_profile(axes, profile: Profile) -> None:
-    held = {size: latency for size, latency in sorted(profile.latencies.items()) if latency is not None}
-    largest = held[max(held)]
-    shares = {size: latency / largest for size, latency in held.items()}
+    known = {size: latency for size, latency in sorted(profile.latencies.items()) if latency is not None}
+    largest = known[max(known)]
+    shares = {size: latency / largest for size, latency in known.items()}
     axes.plot(list(shares), list(shares.values()), color="0.6", linewidth=1, label="all sizes")
     points = profile.points
     label = "hysteresis points"

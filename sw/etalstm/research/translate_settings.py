@@ -27,8 +27,7 @@ PANELS = (RUN, DATA, MODEL, LEARN, MACHINE)  # panels of the help, in their orde
 class Tokens:
     """How a sentence becomes tokens."""
 
-    # ``words``: words and single punctuation marks. ``spaces``: what white space divides, for texts that are divided
-    # already.
+    # ``words``: words and single punctuation marks. ``spaces``: texts are tokenized already, with white space between
     unit: str = WORDS
     lower: bool = False  # the text is taken in lower case
 
@@ -43,7 +42,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What defines a network but its vocabularies."""
+    """The sizes of a network, without its vocabularies."""
 
     hidden: int = 256  # H, even: the encoder has H/2 units in each direction
     embedding: int = 256  # E
@@ -61,7 +60,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class TranslationSettings(RunSettings):
-    """What a run is given. What a setting means stands beside it; sizes and tokens are checked by their classes.
+    """The settings of a run, each with its help text; sizes and tokens are checked by their classes.
 
     Storage None is ``ms1`` with a θ or a `delta_target`, else ``dense``. The threshold of a `delta_target` follows it:
     see :mod:`etalstm.train.control`. Θ is kept as :func:`etalstm.network.delta_inputs.input_thresholds_text` writes it.
@@ -134,7 +133,7 @@ class TranslationSettings(RunSettings):
 
     @property
     def sizes(self) -> Sizes:
-        """Those of the network."""
+        """The sizes of the network."""
         return Sizes(self.hidden, self.embedding, self.layers, self.attention, self.dropout)
 
     @property

@@ -13,9 +13,9 @@ from etalstm.research.reduced.compression import (
     compress_in_torch,
     expand,
     expand_in_torch,
-    held_bytes,
     kept_elements,
     kept_tensors,
+    storage_bytes,
 )
 
 TINY = torch.finfo(torch.float32).tiny
@@ -70,7 +70,7 @@ def kept_by(storage, theta=0.0, skip=None):
     x, results = torch.randn(40, 24, 16), []
     tensors = kept_tensors(lambda: results.append(network(x)))
     y, states = results[0]
-    return tensors, held_bytes(tensors, [x, y, *states, *network.parameters()])
+    return tensors, storage_bytes(tensors, [x, y, *states, *network.parameters()])
 
 
 CELLS = 40 * 24

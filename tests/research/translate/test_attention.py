@@ -3,7 +3,7 @@ import torch
 
 from etalstm.nn import explain, recompute
 from etalstm.nn.recompute import Rule
-from etalstm.research.reduced.compression import held_bytes, kept_tensors
+from etalstm.research.reduced.compression import kept_tensors, storage_bytes
 from etalstm.research.translate import attention
 from etalstm.research.translate.attention import AdditiveAttention, DotAttention, attention_of
 from tests.nn.parity import DEVICES
@@ -25,7 +25,7 @@ def expected(scores, keys, padding):
 
 def in_groups(monkeypatch, group_bytes):
     """Have groups of so many bytes on every device."""
-    for name in ("HOST_GROUP_BYTES", "GPU_GROUP_BYTES"):
+    for name in ("HOST_CHUNK_BYTES", "GPU_CHUNK_BYTES"):
         monkeypatch.setattr(attention, name, group_bytes)
 
 
@@ -76,7 +76,7 @@ def test_maps_computed_again_are_not_held():
     held = {}
     for mode in ("off", "on"):
         module = AdditiveAttention(H, 32, mode)
-        held[mode] = held_bytes(kept_tensors(lambda module=module: module(queries, keys, padding)))
+        held[mode] = storage_bytes(kept_tensors(lambda module=module: module(queries, keys, padding)))
     maps, inputs = 8 * 20 * 20 * 32, 2 * 8 * 20 * 32
     assert held["off"] - held["on"] == 4 * (maps - inputs)
 

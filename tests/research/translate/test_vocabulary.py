@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from etalstm.research.translate.corpus import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary, batch_of, grouped
+from etalstm.research.translate.corpus import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary, batch_of, by_length
 from etalstm.research.translate_settings import Tokens
 
 SENTENCES = [["b", "a", "b"], ["c", "b", "a"], ["d"]]
@@ -40,11 +40,11 @@ def test_words_and_marks_are_tokens():
 
 def test_batches_have_similar_lengths_and_every_pair_once():
     lengths = [(number * 7 % 10, number % 3) for number in range(50)]
-    batches = grouped(lengths, 8, np.random.default_rng(0))
+    batches = by_length(lengths, 8, np.random.default_rng(0))
     assert sorted(number for batch in batches for number in batch) == list(range(50))
     spans = [max(lengths[n][0] for n in batch) - min(lengths[n][0] for n in batch) for batch in batches]
     assert max(spans) <= 2
-    assert batches == grouped(lengths, 8, np.random.default_rng(0)) != grouped(lengths, 8, np.random.default_rng(1))
+    assert batches == by_length(lengths, 8, np.random.default_rng(0)) != by_length(lengths, 8, np.random.default_rng(1))
 
 
 def test_a_batch_has_the_target_twice():

@@ -1,6 +1,6 @@
 """Networks that grow and shrink: masks of weights, structure, and the steps of hardware-guided training.
 
-Needs the extra ``torch``. Here stands what docs/compress.md uses; all else is in the modules.
+Needs the extra ``torch``. This package exports what docs/compress.md uses.
 """
 
 from etalstm.research.compress.checkpoint import load_network

@@ -32,7 +32,7 @@ class Guides:
 
     @property
     def digest(self) -> str:
-        """What tells guides apart, for a run that goes on."""
+        """A digest of both profiles. A run that goes on must have the same one."""
         texts = ["" if profile is None else profile.model_dump_json() for profile in (self.units, self.inputs)]
         return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
@@ -48,15 +48,16 @@ class Attempt:
 def next_attempt(
     counts: Sequence[int], ratio: float, failed: Sequence[int] | None, guides: Sequence[Profile | None]
 ) -> Attempt | None:
-    """Say what to try next; None if there is nothing left to try.
+    """Choose the next attempt; None if there is nothing left to try.
 
     `counts` are the elements of each dimension now. `ratio` is the share to remove; at least one element goes. `failed`
-    has the counts of the last attempt, if accuracy was lost with them. The ratio is halved until the counts are others;
-    if some dimensions have guides, until theirs are. A dimension with a guide stops at the profile's points only.
+    has the counts of the last attempt, if accuracy was lost with them. The ratio is halved until the counts differ from
+    those; if some dimensions have guides, until theirs differ. A dimension with a guide stops at the profile's points
+    only.
     """
     compared = [number for number, guide in enumerate(guides) if guide is not None] or range(len(counts))
     while True:
-        wanted = tuple(_fewer(count, ratio, guide) for count, guide in zip(counts, guides, strict=True))
+        wanted = tuple(_pruned_count(count, ratio, guide) for count, guide in zip(counts, guides, strict=True))
         if wanted == tuple(counts):
             return None
         if failed is None or any(wanted[number] != failed[number] for number in compared):
@@ -66,7 +67,7 @@ def next_attempt(
         ratio /= 2
 
 
-def _fewer(count: int, ratio: float, guide: Profile | None) -> int:
+def _pruned_count(count: int, ratio: float, guide: Profile | None) -> int:
     wanted = count - max(1, int(ratio * count))
     if guide is not None:
         wanted = guide.point_at_most(wanted) or 0
@@ -74,9 +75,10 @@ def _fewer(count: int, ratio: float, guide: Profile | None) -> int:
 
 
 def grown_counts(counts: Sequence[int], sizes: Sequence[int], guides: Sequence[Profile | None]) -> tuple[int, ...]:
-    """Give the next hysteresis point for each dimension, its count where it is at one.
+    """Give the next hysteresis point for each dimension, or its count if that is one.
 
-    A dimension without a guide does not grow, nor does one whose next point is above its size, the most that it has.
+    A dimension without a guide does not grow, nor does one whose next point is above `sizes`, the most elements of
+    each.
     """
     found = []
     for count, size, guide in zip(counts, sizes, guides, strict=True):
@@ -88,7 +90,7 @@ def grown_counts(counts: Sequence[int], sizes: Sequence[int], guides: Sequence[P
 LEAST_RATIO = 0.02  # of weight pruning: below it a round costs more than it saves
 
 Cycles = Callable[[Sizes], int | None]
-"""Cycles of an iteration of the LSTMs of a model of some sizes; None if the machine cannot hold it."""
+"""Gives the cycles of an iteration of a model's LSTMs, by the model's sizes; None if the machine cannot hold it."""
 
 
 @dataclass(frozen=True)
@@ -120,14 +122,14 @@ class Changes:
     def make(self, phase: str, position: CompressPosition) -> dict | str:
         """Make the change of a round; give what changes in the position or, if there is nothing to do, why."""
         if phase in (DENSE, GROW_WEIGHTS):
-            return self._fresh(phase) if position.round == 0 else "trained"
+            return self._draw_weights(phase) if position.round == 0 else "trained"
         if phase == GROW_UNITS:
             return self._grow_units() if position.round == 0 else "grown"
         if position.round >= self._settings.rounds:
             return f"{position.round} rounds were made"
         return self._prune_units(position) if phase == PRUNE_UNITS else self._prune_weights(position)
 
-    def _fresh(self, phase: str) -> dict:
+    def _draw_weights(self, phase: str) -> dict:
         """Draw new weights; for growing them keep a share."""
         ours, settings = self._model, self._settings
         with torch.random.fork_rng(devices=[]):
@@ -139,7 +141,7 @@ class Changes:
         return {}
 
     def grow_weights(self) -> int:
-        """Wake masked weights of the LSTMs by their gradients; give their number."""
+        """Wake masked weights of the LSTMs by their gradients; give the number of woken weights."""
         self._learner.gradients(self._batches, ())
         return steps.grow_weights(self._model.matrices(), self._settings.growth)
 
@@ -156,7 +158,7 @@ class Changes:
 
     def _grow_units(self) -> dict | str:
         dimensions = self._model.dimensions
-        wanted = self._wanted(dimensions)
+        wanted = self._counts_after_growth(dimensions)
         if wanted == [dimension.count for dimension in dimensions]:
             return "no layer has a larger size to grow to"
         if self._cycles(self._model.sizes_of(wanted)) is None:
@@ -166,14 +168,14 @@ class Changes:
             steps.grow(dimension, count, self._settings.retrain_rate)
         return {}
 
-    def _wanted(self, dimensions: Sequence[Dimension]) -> list[int]:
+    def _counts_after_growth(self, dimensions: Sequence[Dimension]) -> list[int]:
         """Give the elements of each dimension after growth."""
         counts = [dimension.count for dimension in dimensions]
         if self._settings.grow_to is None:
             sizes = [len(dimension.kept) for dimension in dimensions]
             return list(grown_counts(counts, sizes, self._guides.of(dimensions)))
-        named = zip(counts, dimensions, strict=True)
-        return [count if one.name == INPUTS else max(count, self._settings.grow_to) for count, one in named]
+        pairs = zip(counts, dimensions, strict=True)
+        return [count if each.name == INPUTS else max(count, self._settings.grow_to) for count, each in pairs]
 
     def _prune_weights(self, position: CompressPosition) -> dict | str:
         ratio = position.ratio or self._settings.weight_ratio

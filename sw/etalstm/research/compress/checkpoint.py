@@ -1,7 +1,7 @@
 """Checkpoints of a run, and the file of the network that it kept.
 
-A checkpoint has weights, masks, what Adam remembers, the sequences' states, and where the run is. The network is small,
-without masks. Its tensors are those of the state dict of :class:`etalstm.research.compress.network.Network`:
+A checkpoint has weights, masks, the state of Adam, the sequences' states, and the position of the run. The network is
+small, without masks. Its tensors are those of the state dict of :class:`etalstm.research.compress.network.Network`:
 ``embedding.weight`` of a language model, ``layers.N.weight_ih_l0`` and so on of each layer, ``output.weight`` and
 ``output.bias``. So ``torch.nn.LSTM`` can load the tensors of a layer. The metadata say how to make the network.
 """
@@ -23,12 +23,12 @@ from etalstm.research.compress.task import TASKS
 from etalstm.research.module_run import ModuleCheckpoint, ModuleDescription, ModulePosition
 from etalstm.train.sealed import Record, Sealed
 
-STATE = "state."  # beginning of the names of the sequences' states
-PARTS = ("h", "c")
+PREFIX = "state."  # of the names of the sequences' states
+STATES = ("h", "c")
 
 
 class CompressPosition(ModulePosition):
-    """Where a run is; `epoch` counts those of all rounds."""
+    """The position of a run; `epoch` counts the epochs of all rounds."""
 
     phase: NonNegativeInt = 0  # number of the step; 0 is the dense start
     round: NonNegativeInt = 0  # of the step
@@ -56,7 +56,7 @@ class CompressDescription(ModuleDescription):
 
 @dataclass(frozen=True)
 class CompressCheckpoint(ModuleCheckpoint[CompressDescription]):
-    """What a run needs to go on."""
+    """Everything that a run needs to go on."""
 
     KEY, FORMAT, WHAT = "etalstm-compress", 4, "checkpoint of eta-lstm research compress"
     DESCRIPTION = CompressDescription
@@ -70,14 +70,14 @@ class CompressCheckpoint(ModuleCheckpoint[CompressDescription]):
         arrays = state_of(model, optimizer, position.adam_steps)
         for number, state in enumerate(states):
             if state is not None:
-                arrays |= {f"{STATE}{part}.{number}": array.numpy() for part, array in zip(PARTS, state, strict=True)}
+                arrays |= {f"{PREFIX}{name}.{number}": array.numpy() for name, array in zip(STATES, state, strict=True)}
         return cls(CompressDescription(identity=identity, position=position), arrays)
 
     def states(self, layers: int) -> States:
-        """Give the sequences' states, None for zeros."""
-        if f"{STATE}h.0" not in self.tensors:
+        """Give the sequences' states by layer; None stands for zeros."""
+        if f"{PREFIX}h.0" not in self.tensors:
             return [None] * layers
-        h, c = ([torch.from_numpy(self.tensors[f"{STATE}{part}.{n}"]) for n in range(layers)] for part in PARTS)
+        h, c = ([torch.from_numpy(self.tensors[f"{PREFIX}{name}.{n}"]) for n in range(layers)] for name in STATES)
         return list(zip(h, c, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Trains and scores a network: iterations, scores, gradients that say what grows."""
+"""Trains and scores a network, and computes the gradients by which it grows."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -24,7 +24,7 @@ class Learner:
         self.restart()
 
     def restart(self) -> None:
-        """Forget what the optimizer remembers, and begin the sequences."""
+        """Make a new optimizer, and begin the sequences."""
         self.optimizer = torch.optim.Adam(self.model.parameters())
         self.rewind()
 
@@ -49,13 +49,13 @@ class Learner:
         return figures
 
     def score(self, batches: Sequence[Any]) -> float:
-        """Give what the network is judged by, over the batches of a split."""
+        """Give the network's score over the batches of a split."""
         self.model.eval()
         with torch.no_grad():
             return self.model.score(batches)
 
     def gradients(self, batches: Sequence[Any], dimensions: Sequence[Dimension]) -> None:
-        """Leave the mean gradient over batches in the weights, the masked ones and those of removed elements, too."""
+        """Set the weights' gradients to means over batches, also of masked weights and of removed elements' weights."""
         self.model.eval()
         self.model.zero_grad()
         states = self.model.no_states()

@@ -14,7 +14,7 @@ MASKED = (nn.LSTM, HLSTM, nn.Linear, nn.Embedding)
 
 
 class _PassingGradients(torch.autograd.Function):
-    """Values are masked, gradients are not."""
+    """Masks values, but no gradients."""
 
     @staticmethod
     def forward(ctx, original, kept):
@@ -62,7 +62,7 @@ class Mask(nn.Module):
         return torch.where(self.kept, original, 0.0)
 
     def right_inverse(self, weights: Tensor) -> Tensor:
-        """Give the values to store when somebody assigns weights."""
+        """Give the values that are stored when weights are assigned."""
         return weights
 
     def set(self, **masks: Tensor) -> None:
@@ -81,7 +81,7 @@ def put_masks(module: nn.Module) -> dict[str, Mask]:
     """Put masks on the weights and biases of a module and of the modules inside; at first they keep everything.
 
     Masks go on ``torch.nn.LSTM`` (so :class:`etalstm.nn.LSTM` too), :class:`etalstm.nn.HLSTM`, ``Linear`` and
-    ``Embedding``; ``ValueError`` if there is none of them inside. Weights that had a mask before keep it. Given are the
+    ``Embedding``; ``ValueError`` if there is none of them inside. Weights that had a mask before keep it. Gives the
     masks by the names of their weights.
     """
     for one in list(module.modules()):

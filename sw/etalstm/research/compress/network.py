@@ -1,4 +1,4 @@
-"""Stacked LSTMs or H-LSTMs with a linear output; their masks, and what of them may shrink.
+"""Stacked LSTMs or H-LSTMs with a linear output; their masks, and the dimensions in which they may shrink.
 
 Dimensions: B sequences, T steps, I inputs of the first layer, H_l units of layer l, C outputs, D directions.
 """
@@ -78,7 +78,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def score(self, batches: Sequence[Any]) -> float:
-        """Give what the network is judged by, over all batches of a split; less is better."""
+        """Give the network's score over all batches of a split; a lower score is better."""
 
     @property
     def recurrent(self) -> list[LSTM | HLSTM]:
@@ -130,7 +130,7 @@ class MaskedNetwork(Network):
         readers = [(Side(layer, "weight_ih_l0", COLUMNS),) for layer in self.layers]
         readers.append((Side(self.output, "weight", COLUMNS),))
         units = [units_of(layer, 0, after) for layer, after in zip(self.recurrent, readers[1:], strict=True)]
-        named = [Dimension(f"units_{number}", one.makers, one.readers) for number, one in enumerate(units)]
+        named = [Dimension(f"units_{number}", each.makers, each.readers) for number, each in enumerate(units)]
         if self.embedding is not None:
             named.insert(0, Dimension(INPUTS, (Side(self.embedding, "weight", COLUMNS),), readers[0]))
         return tuple(named)
@@ -142,7 +142,7 @@ class MaskedNetwork(Network):
 
     def sizes_of(self, counts: Sequence[int]) -> Sizes:
         """Give the sizes with so many elements of each dimension."""
-        full, left = self.full_sizes, dict(zip((one.name for one in self.dimensions), counts, strict=True))
+        full, left = self.full_sizes, dict(zip((each.name for each in self.dimensions), counts, strict=True))
         units = tuple(left.get(f"units_{number}", size) for number, size in enumerate(full.units))
         return replace(full, inputs=left.get(INPUTS, full.inputs), units=units)
 
@@ -170,8 +170,8 @@ class MaskedNetwork(Network):
         counted = {dimension.name: dimension.kept for dimension in self.dimensions}
         inputs = counted.pop(INPUTS, torch.ones(self.full_sizes.inputs, dtype=torch.bool))
         kept = [inputs, *counted.values()]
-        parts = zip(self.recurrent, kept[:-1], kept[1:], strict=True)
-        small.layers = nn.ModuleList(compact(layer, read, [units]).module for layer, read, units in parts)
+        layers = zip(self.recurrent, kept[:-1], kept[1:], strict=True)
+        small.layers = nn.ModuleList(compact(layer, read, [units]).module for layer, read, units in layers)
         with torch.no_grad():
             if self.embedding is not None and small.embedding is not None:
                 small.embedding.weight.copy_(self.embedding.weight[:, inputs])

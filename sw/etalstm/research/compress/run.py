@@ -1,4 +1,4 @@
-"""A run: the dense start, then the steps; what it does stays in a folder and can go on."""
+"""A run: the dense start, then the steps. It leaves a folder, from which it can go on."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,13 +23,13 @@ ACCEPTED, REJECTED = "accepted", "rejected"
 class Run(ModuleRun[CompressSettings, CompressPosition]):
     """A run. Entries of its log are of kind ``iteration``, ``epoch``, ``diverged``, ``test`` and ``interrupted``.
 
-    The entry that ends a round has a ``decision``: that of its last epoch, or that its training diverged. Task and
-    settings are the same run's. The folder is open. ``checkpoint.safetensors`` is the last state, ``best.safetensors``
-    the last network that was accepted, ``network.safetensors`` the same without masks, ``dense.safetensors`` the dense
-    start. With `resume` the run goes on from the last checkpoint; the bits are those of a run that was never
-    interrupted. If the run had ended, its last step goes on as far as the settings allow now. Raises :class:`RunError`
-    or :class:`CheckpointError` if the folder's files are not those of such a run, or another run's dense start is to be
-    taken which is not that of these settings and data.
+    The entry that ends a round has a ``decision``: that of its last epoch, or that its training diverged. The folder is
+    open. ``checkpoint.safetensors`` is the last state, ``best.safetensors`` the last network that was accepted,
+    ``network.safetensors`` the same without masks, ``dense.safetensors`` the dense start. With `resume` the run goes on
+    from the last checkpoint; the bits are those of a run that was never interrupted. If the run had ended, its last
+    step goes on as far as the settings allow now. Raises :class:`RunError` or :class:`CheckpointError` if the folder's
+    files are not those of such a run, or another run's dense start, which is to be taken, was made with other settings
+    or data.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
         if resume:
             self._go_on()
         elif settings.start is not None:
-            self._start(settings.start)  # refused before anything is written
+            self._read_start(settings.start)  # refused before anything is written
 
     @property
     def model(self) -> MaskedNetwork:
         """The network."""
         return self._learner.model
 
-    def _start(self, folder: str) -> tuple[Path, CompressCheckpoint]:
+    def _read_start(self, folder: str) -> tuple[Path, CompressCheckpoint]:
         """Read the dense start of another run."""
         path = RunFolder(folder).dense
         return path, CompressCheckpoint.of_run(path, self._identity_of_dense)
@@ -74,7 +74,7 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
         """Go back to the end of the last step."""
         last = (DENSE, *self._settings.phases)[-1]
         ended = {name: reason for name, reason in self.position.ended.items() if name != last}
-        self._at(phase=self.position.phase - 1, ended=ended)
+        self._move(phase=self.position.phase - 1, ended=ended)
 
     def _write_first(self) -> None:
         if not self._resume:
@@ -95,7 +95,7 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
                 except DivergedError as error:
                     if self._phase not in PRUNING:
                         raise
-                    yield self._give_up(error)
+                    yield self._reject(error)
                     break
                 if interrupt.requested:
                     yield self._interrupted(interrupt)
@@ -126,26 +126,27 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
         return self._settings.epochs if self._phase in (DENSE, GROW_WEIGHTS) else self._settings.retrain_epochs
 
     def _begin(self) -> bool:
-        """Make the change of the next round; give False if there is none, and go to the next step."""
-        change = self._reached() or self._changes.make(self._phase, self.position)
+        """Make the change of the next round. Without one, go to the next step, and give False."""
+        change = self._target_reached() or self._changes.make(self._phase, self.position)
         if isinstance(change, str):
             ended = self.position.ended | {self._phase: change}
-            self._at(phase=self.position.phase + 1, ended=ended)
+            self._move(phase=self.position.phase + 1, ended=ended)
             if not self._ended:
-                self._at(round=0, ratio=None, failed=None)
+                self._move(round=0, ratio=None, failed=None)
             self._save()
             return False
         self._learner.restart()
-        self._at(begun=True, taken=0, epoch_of_round=0, batch=0, **change)
+        self._move(begun=True, taken=0, epoch_of_round=0, batch=0, **change)
         return True
 
-    def _reached(self) -> str | None:
-        """Say that the target is reached, in a step that prunes."""
+    def _target_reached(self) -> str | None:
+        """Give why a step that prunes ends, if the target is reached; else None."""
         if self._phase in PRUNING and self._settings.target and self._fold() >= self._settings.target:
             return "target reached"
         return None
 
     def _fold(self) -> float:
+        """Give how many times fewer LSTM parameters there are than in the dense start."""
         return self.position.dense_parameters / self.model.lstm_parameters()
 
     def _iterate(self, batch: Any, batches: int) -> dict:
@@ -153,12 +154,12 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
         rate = settings.learning_rate if self._phase in (DENSE, GROW_WEIGHTS) else settings.retrain_rate
         rate *= 1 - position.taken / (self._epochs * batches)
         loss, norm = self._learner.iterate(batch, position.iteration, rate)
-        self._at(iteration=position.iteration + 1, taken=position.taken + 1, batch=position.batch + 1)
-        return {"kind": "iteration", **self._place(), "loss": loss, "norm": norm}
+        self._move(iteration=position.iteration + 1, taken=position.taken + 1, batch=position.batch + 1)
+        return {"kind": "iteration", **self._counts(), "loss": loss, "norm": norm}
 
     def _take_start(self, folder: str) -> dict:
-        """Take the dense start of another run, and its place in this one; give the entry that ends its round."""
-        path, start = self._start(folder)
+        """Take the dense start of another run, and its position; give the entry that ends its round."""
+        path, start = self._read_start(folder)
         start.load(path, self.model)
         self.position = start.description.position.model_copy(update={"round": 0})
         score = self._dense_score
@@ -167,7 +168,7 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
     def _end_epoch(self) -> dict:
         self._learner.rewind()
         score = self._score("validation")
-        self._at(epoch=self.position.epoch + 1, epoch_of_round=self.position.epoch_of_round + 1, batch=0)
+        self._move(epoch=self.position.epoch + 1, epoch_of_round=self.position.epoch_of_round + 1, batch=0)
         entry = self._scored(score)
         if self.position.epoch_of_round == self._epochs:
             entry |= self._end_round(score)
@@ -175,49 +176,49 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
             entry["grown"] = self._changes.grow_weights()
         return self._timed(entry)
 
-    def _give_up(self, error: DivergedError) -> dict:
+    def _reject(self, error: DivergedError) -> dict:
         """End a round whose training diverged. Its network is rejected without a score."""
-        self._at(epoch=self.position.epoch + 1, batch=0)
-        entry = {"kind": "diverged", **self._place(), **self._place_of_round(), "reason": str(error)}
+        self._move(epoch=self.position.epoch + 1, batch=0)
+        entry = {"kind": "diverged", **self._counts(), **self._round_names(), "reason": str(error)}
         return self._timed(entry | self._end_round(None))
 
-    def _place_of_round(self) -> dict:
+    def _round_names(self) -> dict:
         return {"phase": self._phase, "round": self.position.round}
 
     def _scored(self, score: float) -> dict:
-        return {"kind": "epoch", **self._place(), **self._place_of_round(), "loss": score, self._task.SCORE: score}
+        return {"kind": "epoch", **self._counts(), **self._round_names(), "loss": score, self._task.SCORE: score}
 
     def _end_round(self, score: float | None) -> dict:
-        """Keep the network or go back to the last one that was kept; say what it is."""
+        """Accept the network, or go back to the last accepted one; give sizes, scores and decision for the log."""
         position, ratio = self.position, self.position.ratio
-        found = self._described() | {"ratio": ratio}
+        found = self._sizes_and_costs() | {"ratio": ratio}
         if self._phase == DENSE:
-            self._at(dense_score=score, dense_parameters=found["lstm_parameters"])
+            self._move(dense_score=score, dense_parameters=found["lstm_parameters"])
         limit = self._task.limit(self._dense_score)
         accepted = self._phase not in PRUNING or (score is not None and score <= limit)
-        self._at(round=position.round + 1, begun=False, taken=0, epoch_of_round=0)
+        self._move(round=position.round + 1, begun=False, taken=0, epoch_of_round=0)
         if self._phase == DENSE:
-            self._taken(self._identity_of_dense).write(self._folder.dense)
+            self._take_checkpoint(self._identity_of_dense).write(self._folder.dense)
         if accepted:
             found[f"test_{self._task.SCORE}"] = self._score("test")
-            self._at(failed=None)
-            self._taken().write(self._folder.best)
+            self._move(failed=None)
+            self._take_checkpoint().write(self._folder.best)
             write_network(self._folder.network, self.model.compact(), self.model.sizes, self._settings.task)
         else:
             counts = [dimension.count for dimension in self.model.dimensions]
-            self._at(failed=counts, ratio=ratio if self._phase == PRUNE_UNITS or ratio is None else ratio / 2)
+            self._move(failed=counts, ratio=ratio if self._phase == PRUNE_UNITS or ratio is None else ratio / 2)
             self._load_best()
         self._learner.restart()
         return found | {"limit": limit, "decision": ACCEPTED if accepted else REJECTED}
 
-    def _described(self) -> dict:
+    def _sizes_and_costs(self) -> dict:
         sizes = self.model.sizes
         return {
             "inputs": sizes.inputs, "units": list(sizes.units), "lstm_parameters": self.model.lstm_parameters(),
             "parameters": self.model.parameters_kept(), "cycles": self._target.cycles(sizes),
         }  # fmt: skip
 
-    def _taken(self, identity: dict | None = None) -> CompressCheckpoint:
+    def _take_checkpoint(self, identity: dict | None = None) -> CompressCheckpoint:
         """Take a checkpoint, of another identity if one is given."""
         learner, identity = self._learner, identity or self._identity
         return CompressCheckpoint.of(self.model, learner.optimizer, learner.states, identity, self.position)
@@ -231,7 +232,7 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
         self._load_best()
         score, fold = self._score("test"), self._fold()
         return {
-            "kind": "test", **self._place(), "loss": score, self._task.SCORE: score, **self._described(),
+            "kind": "test", **self._counts(), "loss": score, self._task.SCORE: score, **self._sizes_and_costs(),
             "fold": fold, "target": self._settings.target, "ended": self.position.ended,
             "reached": self._settings.target is None or fold >= self._settings.target,
         }  # fmt: skip

@@ -1,7 +1,7 @@
 """The four steps that change a network: grow weights, prune units, grow units, prune weights.
 
 The source is Yin et al., "Hardware-Guided Symbiotic Training for Compact, Accurate, yet Execution-Efficient LSTM".
-Which reading of its listings is ours stands in docs/compress.md.
+docs/compress.md says how we read its listings.
 """
 
 from collections.abc import Iterable
@@ -30,8 +30,7 @@ def sparse_seed(masks: Iterable[Mask], density: float, generator: torch.Generato
 
 
 def grow_weights(masks: Iterable[tuple[Mask, nn.Parameter]], ratio: float) -> int:
-    """Wake masked weights whose gradients are among the largest of their matrix, and give their number. They begin as
-    zero.
+    """Wake the masked weights with the largest gradients of their matrix, beginning as zero; give how many there are.
 
     A masked element is woken if its row and column are kept, its gradient is not zero, and the gradient's magnitude is
     at least that of number ``ratio · R · C`` of all R · C gradients of the matrix, the largest first. The gradients are
@@ -45,8 +44,8 @@ def grow_weights(masks: Iterable[tuple[Mask, nn.Parameter]], ratio: float) -> in
         if weight.grad is None:
             raise ValueError(f"growing needs gradients, a weight of shape {tuple(weight.shape)} has none")
         sizes = weight.grad.abs()
-        least = sizes.flatten().sort(descending=True).values[max(1, round(ratio * sizes.numel())) - 1]
-        woken = (sizes >= least) & (sizes > 0) & mask.structure & ~mask.elements
+        limit = sizes.flatten().sort(descending=True).values[max(1, round(ratio * sizes.numel())) - 1]
+        woken = (sizes >= limit) & (sizes > 0) & mask.structure & ~mask.elements
         with torch.no_grad():
             weight[woken] = 0.0
         mask.set(elements=mask.elements | woken)
@@ -64,10 +63,10 @@ def prune_weights(masks: Iterable[tuple[Mask, Tensor]], ratio: float) -> int:
         raise ValueError(f"pruning ratio must be above 0 and below 1, got {ratio!r}")
     pruned = 0
     for mask, weight in masks:
-        places = mask.kept.flatten().nonzero()[:, 0]
-        smallest = weight.detach().flatten()[places].abs().argsort(stable=True)[: int(ratio * len(places))]
+        positions = mask.kept.flatten().nonzero()[:, 0]
+        smallest = weight.detach().flatten()[positions].abs().argsort(stable=True)[: int(ratio * len(positions))]
         elements = mask.elements.flatten().clone()
-        elements[places[smallest]] = False
+        elements[positions[smallest]] = False
         mask.set(elements=elements.reshape(mask.elements.shape))
         pruned += len(smallest)
     return pruned
@@ -123,12 +122,12 @@ def grow(dimension: Dimension, count: int, learning_rate: float) -> None:
 
 
 def drop_empty(dimension: Dimension) -> int:
-    """Remove elements that nothing makes any more, or that nobody reads; give their number.
+    """Remove elements that no weight makes any more, or that no weight reads; give how many.
 
-    An element goes if all its elements in the matrices that make it are masked, or all in those that read it. Biases do
+    An element goes if all its weights in the matrices that make it are masked, or all in those that read it. Biases do
     not count. One element always stays.
     """
-    made, read = (_weights_of(sides) for sides in (dimension.makers, dimension.readers))
+    made, read = (_count_weights(sides) for sides in (dimension.makers, dimension.readers))
     kept = dimension.kept & (made > 0) & (read > 0)
     if not kept.any():
         kept = torch.zeros_like(kept).scatter(0, (made + read).argmax()[None], True)
@@ -138,6 +137,6 @@ def drop_empty(dimension: Dimension) -> int:
     return dropped
 
 
-def _weights_of(sides: Iterable[Side]) -> Tensor:
+def _count_weights(sides: Iterable[Side]) -> Tensor:
     """Count the kept weights of each element in matrices: (n,)."""
     return total(side.sums(side.mask.kept.float()) for side in sides if side.mask.elements.dim() == 2)

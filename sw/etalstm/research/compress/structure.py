@@ -1,4 +1,4 @@
-"""Structure: units and inputs of LSTMs, what belongs to them, and smaller LSTMs without those that are empty.
+"""Structure: units and inputs of LSTMs with their weights, and smaller LSTMs without empty units and inputs.
 
 Dimensions: I inputs, H units.
 """
@@ -122,12 +122,12 @@ def layer_names(lstm: nn.LSTM | HLSTM) -> list[list[str]]:
 
 
 def reads_inputs(name: str) -> bool:
-    """Tell of a weight's name whether its columns are the layer's inputs; those of the other matrices are units."""
+    """Tell whether the columns of a weight, by its name, are the layer's inputs; else they are units."""
     return name.startswith("weight_ih")
 
 
 def units_of(lstm: nn.LSTM | HLSTM, layer: int = 0, readers: Sequence[Side] = ()) -> Dimension:
-    """Give the units of a layer: the rows of their gates, their recurrent column, and who reads them.
+    """Give the units of a layer: the rows of their gates, their recurrent columns, and the weights that read them.
 
     The LSTM has masks. A unit of an H-LSTM has one unit of each gate's hidden layer with it: a layer's hidden layers
     have as many units as the layer. `readers` read the units, besides the layer itself and the next one of the same
@@ -166,12 +166,11 @@ class Compact:
 
 
 def compact(lstm: nn.LSTM | HLSTM, inputs: Tensor | None = None, units: Sequence[Tensor] | None = None) -> Compact:
-    """Make an LSTM without the units whose weights and biases are all zero, and without inputs that nobody reads.
+    """Make an LSTM without the units whose weights and biases are all zero, and without inputs that have no weights.
 
     A unit with such weights computes +0 at every step if its first state is 0. The machine and golden skip a factor of
     zero and add products in the order of the columns. So the units that are left have the same bits, on golden and on
-    the machine. An input without weights is a sum's term ±0, which can change nothing but the sign of a sum that is
-    zero.
+    the machine. An input without weights adds ±0 to a sum, which can change only the sign of a zero sum.
 
     The LSTM is ours, ``torch.nn.LSTM``, or an H-LSTM, with masks or without. `inputs`, bool, (I,), are those to keep;
     by default those that have a weight. `units`, bool, (H,) each, are those of each layer to keep; by default those
@@ -183,8 +182,8 @@ def compact(lstm: nn.LSTM | HLSTM, inputs: Tensor | None = None, units: Sequence
     """
     check_lstm(lstm)
     layers = [{name: getattr(lstm, name).detach() for name in names} for names in layer_names(lstm)]
-    full = [torch.stack([_has_weight(tensor) for tensor in layer.values()]).any(0) for layer in layers]
-    units = _as_many(full) if units is None else _checked(full, units)
+    used = [torch.stack([_has_weight(tensor) for tensor in layer.values()]).any(0) for layer in layers]
+    units = _equally_many(used) if units is None else _checked(used, units)
     read = (layers[0]["weight_ih_l0"] != 0).any(0)
     inputs = read if inputs is None else inputs
     if (read & ~inputs).any():
@@ -195,7 +194,7 @@ def compact(lstm: nn.LSTM | HLSTM, inputs: Tensor | None = None, units: Sequence
     small = _like(lstm, len(columns_of[0]), len(units[0]))
     for layer, columns, rows in zip(layers, columns_of, units, strict=True):
         for name, tensor in layer.items():
-            _take(getattr(small, name), tensor, rows, columns if reads_inputs(name) else rows)
+            _copy_units(getattr(small, name), tensor, rows, columns if reads_inputs(name) else rows)
     return Compact(small.train(lstm.training), columns_of[0], tuple(units))
 
 
@@ -204,19 +203,19 @@ def _has_weight(tensor: Tensor) -> Tensor:
     return (tensor.reshape(GATES, tensor.shape[0] // GATES, -1) != 0).any(2).any(0)
 
 
-def _as_many(full: Sequence[Tensor]) -> list[Tensor]:
-    """Give the numbers of each layer's units that stay: those that are not empty, and empty ones up to the most."""
-    most = max(int(kept.sum()) for kept in full)
+def _equally_many(used: Sequence[Tensor]) -> list[Tensor]:
+    """Give the numbers of the units of each layer that stay: the used ones, and empty ones so that all have as many."""
+    most = max(int(kept.sum()) for kept in used)
     if not most:
-        raise ValueError(f"an LSTM must keep at least 1 of its {len(full[0])} units: all their weights are zero")
-    return [kept.int().argsort(descending=True, stable=True)[:most].sort().values for kept in full]
+        raise ValueError(f"an LSTM must keep at least 1 of its {len(used[0])} units: all their weights are zero")
+    return [kept.int().argsort(descending=True, stable=True)[:most].sort().values for kept in used]
 
 
-def _checked(full: Sequence[Tensor], units: Sequence[Tensor]) -> list[Tensor]:
-    """Give the numbers of the units to keep, after a look at those that go."""
-    for layer, (used, kept) in enumerate(zip(full, units, strict=True)):
-        if (used & ~kept).any():
-            raise ValueError(f"layer {layer}: unit {int((used & ~kept).nonzero()[0])} is not kept, but has weights")
+def _checked(used: Sequence[Tensor], units: Sequence[Tensor]) -> list[Tensor]:
+    """Give the numbers of the units to keep; ``ValueError`` if a unit that goes is used."""
+    for layer, dropped in enumerate(own & ~kept for own, kept in zip(used, units, strict=True)):
+        if dropped.any():
+            raise ValueError(f"layer {layer}: unit {int(dropped.nonzero()[0])} is not kept, but has weights")
     counts = [int(kept.sum()) for kept in units]
     if len(set(counts)) > 1 or not counts[0]:
         raise ValueError(f"all layers of a module must keep the same number of units, at least 1, got {counts}")
@@ -226,14 +225,14 @@ def _checked(full: Sequence[Tensor], units: Sequence[Tensor]) -> list[Tensor]:
 def _like(lstm: nn.LSTM | HLSTM, inputs: int, units: int) -> nn.LSTM | HLSTM:
     sizes = inputs, units, lstm.num_layers
     if isinstance(lstm, HLSTM):
-        how = {name: lstm._settings.arguments[name] for name in ("engine", "storage", "theta", "slices")}
-        return HLSTM(*sizes, lstm.batch_first, lstm.dropout, **how)
-    kind, how = (LSTM, lstm._settings.arguments) if isinstance(lstm, LSTM) else (nn.LSTM, {})
-    return kind(*sizes, lstm.bias, lstm.batch_first, lstm.dropout, **how)
+        arguments = {name: lstm._settings.arguments[name] for name in ("engine", "storage", "theta", "slices")}
+        return HLSTM(*sizes, lstm.batch_first, lstm.dropout, **arguments)
+    kind, arguments = (LSTM, lstm._settings.arguments) if isinstance(lstm, LSTM) else (nn.LSTM, {})
+    return kind(*sizes, lstm.bias, lstm.batch_first, lstm.dropout, **arguments)
 
 
-def _take(into: nn.Parameter, tensor: Tensor, rows: Tensor, columns: Tensor) -> None:
-    """Take the rows of some units, and of a matrix some columns."""
+def _copy_units(into: nn.Parameter, tensor: Tensor, rows: Tensor, columns: Tensor) -> None:
+    """Copy the rows of some units, and of a matrix only some columns, into a parameter."""
     units = tensor.shape[0] // GATES
     taken = tensor[torch.cat([rows + gate * units for gate in range(GATES)])]
     with torch.no_grad():

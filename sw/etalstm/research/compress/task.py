@@ -1,6 +1,6 @@
-"""What a run learns: data, a model, and how much worse than the dense start a smaller one may be.
+"""Tasks: data, a model, and how much worse than the dense start a smaller model may be.
 
-The models are a language model, and a speech model trained with CTC.
+There are two: a language model, and a speech model trained with CTC.
 
 Dimensions: B utterances, T steps, I features of a step, C characters and the blank.
 """
@@ -65,7 +65,7 @@ class MaskedLanguageModel(MaskedNetwork, LanguageModel):
 
 
 class SpeechModel(Network):
-    """Gives at every step how likely each character is, and the blank. Utterances are packed: no step is padding.
+    """Gives log-probabilities of the characters and the blank at every step. Utterances are packed, without padding.
 
     Parameters as :class:`etalstm.research.compress.network.Network`, without embedding.
     """
@@ -76,7 +76,7 @@ class SpeechModel(Network):
         return found._replace(data=self.output(found.data).log_softmax(-1))
 
     def loss(self, batch: SpeechBatch, states: States) -> tuple[Tensor, States]:
-        """Give the CTC loss of a batch: each utterance's by its number of characters, the mean of those."""
+        """Give the CTC loss of a batch: the mean of the utterances' losses, each over its number of characters."""
         found, lengths = pad_packed_sequence(self(_packed(batch)))
         labels, label_lengths = torch.from_numpy(batch.labels), torch.from_numpy(batch.label_lengths)
         return nn.functional.ctc_loss(found, labels, lengths, label_lengths, BLANK), states
@@ -134,7 +134,7 @@ class Task(ABC):
 
     @abstractmethod
     def limit(self, dense: float) -> float:
-        """Give the largest score that is accepted, by that of the dense start."""
+        """Give the largest score that is accepted, for the score of the dense start."""
 
 
 class Language(Task):

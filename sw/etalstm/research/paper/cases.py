@@ -1,4 +1,4 @@
-"""The eight cases of the comparison, and what an iteration of each takes, in values that say how they were obtained."""
+"""The eight cases of the comparison: time, energy and bytes of an iteration, with their provenance."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,9 +21,7 @@ PROVENANCE = {
 
 @dataclass(frozen=True)
 class Value:
-    """A number with its unit, and the ends of its band if it has one; `how` are letters of :data:`PROVENANCE`: what it
-    rests on.
-    """
+    """A number with its unit, its provenance `how` in letters of :data:`PROVENANCE`, and its band's ends if any."""
 
     value: float
     unit: str
@@ -44,7 +42,7 @@ class Value:
         return self.low, self.high
 
     def text(self, form: str) -> str:
-        """Write the number, and behind it in brackets its band, unless that is a point."""
+        """Write the number, followed by its band in brackets, unless the band is a point."""
         number = form.format(self.value)
         if self.low is None:
             return number
@@ -76,7 +74,7 @@ ON_GPU = (BASELINE, MS1, MS2, COMBINE)
 ON_BOARDS = (INFERENCE, STATIC, DYNAMIC, ETA_PAPER, ETA)
 MOVED = ("weights", "activations", "intermediates", "deltas")
 
-DENSITIES = CPU + ASSUMED  # measured, on networks smaller than the benchmarks: that they carry over is assumed
+DENSITIES = CPU + ASSUMED  # measured on smaller networks than the benchmarks; that they carry over is assumed
 
 # What the source paper's ratios say of its baseline. Dyn-Arch has as many PEs as the GPU has units. It is 1.42 times as
 # fast. If all its PEs worked in every cycle, at the clock that we assume, the GPU would reach this many operations a
@@ -92,13 +90,13 @@ class Row:
     benchmark: str
     case: str
     boards: int  # 0 on the GPU
-    baseline: str  # which kind of GPU software it is a case of; empty on a board
+    baseline: str  # kind of GPU software, one of :data:`BASELINES`; empty on a board
     milliseconds: Value
     joules: Value
     # moved, footprint: bytes, of all boards together
     moved: dict[str, Value]
     footprint: dict[str, Value]
-    events: dict[str, float]  # what the energy is counted from
+    events: dict[str, float]  # from which the energy follows
     fits: bool = True  # the memory is large enough
     groups: int = 0  # of channels, on a board
     # speed, energy: the baseline's over this row's
@@ -120,7 +118,7 @@ def rows_of(benchmark: Benchmark, roofline: gpu.Roofline, measure: Measure) -> l
 
 
 def work_of(benchmark: Benchmark, case: str) -> gpu.Work:
-    """Give what an iteration is on the GPU: MS1 moves and keeps less, MS2 has fewer cells with a backward pass."""
+    """Give the work of an iteration on the GPU: MS1 moves and keeps fewer bytes, MS2 has fewer backward passes."""
     known = densities_of(benchmark.name)
     kept, backward = {
         BASELINE: (1.0, 1.0),

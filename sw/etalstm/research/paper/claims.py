@@ -1,4 +1,4 @@
-"""The claims of "η-LSTM" (ISCA 2021) beside what comes out here."""
+"""The claims of "η-LSTM" (ISCA 2021) beside our results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from etalstm.research.paper.requests import BOARDS
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, by what is claimed, with the average and the best that the source paper gives."""
+    """A claim: a quantity, with the average and the best value that the source paper gives."""
 
     name: str
     unit: str
@@ -72,7 +72,7 @@ CLAIMS = (
 
 @dataclass(frozen=True)
 class Finding:
-    """What comes out for a claim in one setting; reached is a claim whose average is at most ours."""
+    """Our result for a claim in one setting. The claim is reached if its average is at most ours."""
 
     setting: str
     average: Value
@@ -81,9 +81,10 @@ class Finding:
 
 
 def findings(claim: Claim, rows: Sequence[Row]) -> list[Finding]:
-    """Set a claim beside our rows, in each setting in which it can be asked: baselines, and numbers of boards.
+    """Compare a claim with our rows, over each baseline and on each number of boards.
 
-    What the source paper sets bytes beside is not public to us. So they are set beside three things.
+    Which bytes the source paper compares its own with is not public to us. So ours are compared with those of several
+    machines, :data:`BYTES_BESIDE`.
     """
     if claim.quantity in ("movement", "footprint"):
         return [_finding(claim, setting, _cuts(claim, rows, ours, theirs)) for setting, ours, theirs in BYTES_BESIDE]
@@ -91,18 +92,18 @@ def findings(claim: Claim, rows: Sequence[Row]) -> list[Finding]:
     for case in (ETA, ETA_PAPER) if claim.case == ETA else (claim.case,):
         for kind in (CUDNN, cases.FRAMEWORK):
             for boards in (0,) if case == COMBINE else BOARDS:
-                setting = f"{boards_text(boards)} over {BASELINE_NAMES[kind]}{_means(case)}"
+                setting = f"{boards_text(boards)} over {BASELINE_NAMES[kind]}{_means_text(case)}"
                 found.append(_finding(claim, setting, _ratios(claim, case, rows, kind, boards)))
     return found
 
 
-def _means(case: str) -> str:
+def _means_text(case: str) -> str:
     return f" ({cases.CASES[case].partition(', ')[2]})" if ", " in cases.CASES[case] else ""
 
 
-Place = tuple[str, int, str]  # case, number of boards, kind of GPU software: with a benchmark they name a row
+Key = tuple[str, int, str]  # case, number of boards, kind of GPU software: with a benchmark they name a row
 
-BYTES_BESIDE: tuple[tuple[str, Place, Place], ...] = (
+BYTES_BESIDE: tuple[tuple[str, Key, Key], ...] = (
     ("one board over Dyn-Arch on one board (MS1 and MS2)", (ETA_PAPER, 1, ""), (DYNAMIC, 1, "")),
     ("one board over Dyn-Arch on one board (all means)", (ETA, 1, ""), (DYNAMIC, 1, "")),
     ("Combine-MS over the baseline, both on the GPU", (COMBINE, 0, CUDNN), (cases.BASELINE, 0, CUDNN)),
@@ -137,11 +138,11 @@ def _ratios(claim: Claim, case: str, rows: Sequence[Row], kind: str, boards: int
     return [getattr(row, claim.quantity)[kind] for row in chosen if kind in getattr(row, claim.quantity)]
 
 
-def _cuts(claim: Claim, rows: Sequence[Row], ours: Place, theirs: Place) -> list[Value]:
+def _cuts(claim: Claim, rows: Sequence[Row], ours: Key, theirs: Key) -> list[Value]:
     """Give by how many percent fewer bytes there are in one case than in another."""
     found = []
     for benchmark in dict.fromkeys(row.benchmark for row in rows):
-        one, other = (find_row(rows, benchmark, *place) for place in (ours, theirs))
+        one, other = (find_row(rows, benchmark, *key) for key in (ours, theirs))
         how = together(*(value.how for row in (one, other) for value in row.moved.values()))
         found.append(Value(100 * (1 - _amount(claim, one) / _amount(claim, other)), "%", how))
     return found

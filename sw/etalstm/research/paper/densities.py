@@ -1,4 +1,4 @@
-"""What is not zero in training, by benchmark: measured in the studies under ``docs/density``, on the golden trainer."""
+"""Shares that are not zero in training, by benchmark, as the studies under ``docs/density`` measured them."""
 
 import json
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from etalstm.network.storage import DENSE_TENSORS, KINDS
 from etalstm_hw.contract import STREAM_BLOCK
 
 PATH = Path(__file__).with_name("densities.json")
-SHARES = ("delta", "local", "inputs", "cells_skipped")  # what a chosen run says of what is not zero
+SHARES = ("delta", "local", "inputs", "cells_skipped")  # of a chosen run
 
 INSTEAD = {"eta": "ms1", "ms2": "ms1", "ms1": "dense"}
-"""Whose shares are taken for a use that no run of a study serves at the dense network's score."""
+"""By use, the use whose shares stand in for it where no run of a study keeps the dense network's score."""
 
 
 @dataclass(frozen=True)
 class Shares:
-    """What is left of a network's work and memory."""
+    """Shares of a network's work and memory that are left."""
 
     delta: float  # nonzero share of δ of all cells
     local: float  # nonzero share of the local gradients, in cells that are not skipped
@@ -47,7 +47,7 @@ def sources() -> dict:
 
 
 def densities_of(benchmark: str) -> Densities:
-    """Give the shares of a benchmark; one without a study takes those that the file names for it."""
+    """Give the shares of a benchmark; one without a study takes the shares that the file assumes."""
     known = sources()
     data = known["benchmarks"].get(benchmark, known["assumed"])
     means = known["sets"][data]
@@ -60,7 +60,7 @@ def _shares(means: dict, use: str) -> Shares:
 
 
 def _instead(means: dict, use: str) -> dict:
-    """Give what is known for a use, or for the one that stands in for it."""
+    """Give the means for a use, or for the use that stands in for it."""
     return means[use] or _instead(means, INSTEAD[use])
 
 

@@ -1,4 +1,4 @@
-"""The energy of a training iteration: counts of events times what an event takes.
+"""The energy of a training iteration: counts of events times the energy of an event.
 
 Every coefficient has a low, a nominal and a high value, and its source. Those that nobody has measured for this machine
 are marked, and have a wide range. A band comes from drawing all coefficients at random within their ranges.
@@ -19,8 +19,9 @@ _ACTIVATION_OPERATIONS = 4  # an activation is a polynomial: about so many multi
 
 @dataclass(frozen=True)
 class Coefficient:
-    """What an event takes. Its basis is ``cited``; ``recalled``: cited from memory, not checked; ``estimated``: by us;
-    or ``assumed``.
+    """The energy of an event, or a power.
+
+    Its basis is ``cited``; ``recalled``: cited from memory, not checked; ``estimated``: by us; or ``assumed``.
     """
 
     name: str
@@ -54,7 +55,7 @@ COEFFICIENTS = (
 )  # fmt: skip
 _BY_NAME = {one.name: one for one in COEFFICIENTS}
 
-Events = Mapping[str, float]  # how often what happens, by a coefficient's name; of a power: seconds
+Events = Mapping[str, float]  # by a coefficient's name, how often it counts; for a power: seconds
 
 
 def machine_events(operations: Mapping[str, int], moved_bytes: float, seconds: float, boards: int = 1) -> Events:
@@ -90,6 +91,6 @@ def draw(count: int = DRAWS, seed: int = SEED) -> dict[str, np.ndarray]:
 
 
 def band(values: np.ndarray) -> tuple[float, float]:
-    """Give the 5th and the 95th of a hundred."""
+    """Give the 5th and the 95th percentile."""
     low, high = np.percentile(values, BAND)
     return float(low), float(high)

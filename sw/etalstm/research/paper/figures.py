@@ -79,10 +79,10 @@ def draw_ratios(rows: Sequence[Row], quantity: str) -> str:
 
 def _bars(axes, number, values, label):
     width = 0.8 / len(ON_BOARDS)
-    places = [place - 0.4 + (number + 0.5) * width for place in range(len(values))]
+    positions = [at - 0.4 + (number + 0.5) * width for at in range(len(values))]
     heights = [value.value for value in values]
     axes.bar(
-        places, heights, width, yerr=_spread(values), label=label, color=COLOURS[number], hatch=HATCHES[number],
+        positions, heights, width, yerr=_spread(values), label=label, color=COLOURS[number], hatch=HATCHES[number],
         edgecolor="white", error_kw={"elinewidth": 0.8},
     )  # fmt: skip
 
@@ -167,8 +167,8 @@ def draw_kinds(points: Sequence[Point], quantity: str) -> str:
                 for point, whole in zip(chosen, wholes, strict=True)
             ]
             _stack(axes, shares, kinds)
-            for place, whole in enumerate(wholes):
-                axes.text(place, 1.02, f"{whole / GIGA:.3g}", ha="center", fontsize=8)
+            for position, whole in enumerate(wholes):
+                axes.text(position, 1.02, f"{whole / GIGA:.3g}", ha="center", fontsize=8)
             axes.set(ylim=(0, 1.15), yticks=(0, 0.5, 1))
             axes.set_xticks(range(len(chosen)), [str(point.size) for point in chosen])
         line[0].set_ylabel(CASES[case], fontsize=9)

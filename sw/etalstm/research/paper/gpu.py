@@ -17,7 +17,7 @@ from etalstm.network.storage import DENSE_TENSORS
 V100_BANDWIDTH = 897e9  # bytes a second: "η-LSTM" (ISCA 2021), of its baseline
 WORD = 4  # bytes
 _EFFICIENCIES = np.linspace(0.3, 1, 701)  # that a fit tries
-_UPDATE = 5  # words of a weight's update: gradient, weight and velocity come, weight and velocity go
+_UPDATE = 5  # words of a weight's update: gradient, weight and velocity are read, weight and velocity written
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Phase:
-    """Something that a GPU does at once: operations, steps of a layer that it takes, bytes of memory by kind."""
+    """Work that a GPU does at once: operations, steps of a layer, bytes of memory by kind."""
 
     operations: float = 0.0
     steps: float = 0.0
@@ -62,7 +62,7 @@ def phases(work: Work) -> Iterator[Phase]:
         inputs = work.network.columns_of(layer) - units
         product, weights = 2 * GATES * units * units * work.batch, WORD * GATES * units * units
         yield Phase(product * work.steps, work.steps / 2, weights * work.steps, cell * work.steps)
-        forward = 3 * cell * work.steps  # c comes, c and h go; c is among what a cell keeps, so once
+        forward = 3 * cell * work.steps  # c is read, c and h are written; c is also an intermediate, but written once
         yield Phase(0, 0, 0, forward + GATES * cell * work.steps, stored * back)
         yield Phase(product * back, back / 2, weights * back, cell * back, 0, GATES * cell * back)
         yield Phase(0, 0, 0, 4 * cell * back, stored * back, GATES * cell * back)
@@ -107,9 +107,9 @@ def operations(work: Work) -> float:
 
 
 def footprint(work: Work) -> dict[str, float]:
-    """Give the bytes of memory by kind: weights, gradients and velocities once; x and h of all steps; what cells keep.
+    """Give the bytes of memory by kind: weights, gradients, velocities; x and h of all steps; intermediates; δ.
 
-    Of δ only one layer's is there at a time.
+    δ is that of one layer at a time.
     """
     network, cells = work.network, work.batch * work.steps
     parameters = sum(network.rows * network.columns_of(layer) for layer in range(network.layers))
@@ -125,7 +125,7 @@ def footprint(work: Work) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fit, and how far it is off, as a share of the published time: where it was fitted, and where it was not."""
+    """A fit, and its errors as shares of the published times: those it was fitted to, and the others."""
 
     roofline: Roofline
     fitted: dict[str, float]
@@ -133,33 +133,35 @@ class Fitted:
 
 
 def fit(published: Sequence[Benchmark]) -> Fitted:
-    """Fit a roofline to every second one of the published times, from the one with the least work on.
+    """Fit a roofline to every second one of the published times, ordered by work, from the least work on.
 
-    The sum of the squares of the relative errors is least.
+    The fit minimises the sum of the squares of the relative errors.
     """
     ordered = sorted(published, key=lambda one: operations(recurrent(one)))
     chosen, others = ordered[::2], ordered[1::2]
-    best = min((_with(efficiency, chosen) for efficiency in _EFFICIENCIES), key=lambda one: _squares(one, chosen))
-    return Fitted(best, *({one.name: error(best, one) for one in part} for part in (chosen, others)))
+    best = min(
+        (_best_with(efficiency, chosen) for efficiency in _EFFICIENCIES), key=lambda one: _squared_error(one, chosen)
+    )
+    return Fitted(best, *({one.name: error(best, one) for one in times} for times in (chosen, others)))
 
 
 def recurrent(benchmark: Benchmark) -> Work:
-    """Give what a published time is of."""
+    """Give the work that a published time measures."""
     return Work(benchmark.network, benchmark.batch, benchmark.steps, recurrent=True)
 
 
 def error(roofline: Roofline, benchmark: Benchmark) -> float:
-    """Give by how much of the published time the roofline's is longer."""
+    """Give by which share the roofline's time is longer than the published one."""
     return 1e3 * roofline.seconds(recurrent(benchmark)) / benchmark.published_milliseconds - 1
 
 
-def _with(efficiency: float, published: Sequence[Benchmark]) -> Roofline:
-    """Give the best roofline with this efficiency: the time is linear in that of a step."""
+def _best_with(efficiency: float, published: Sequence[Benchmark]) -> Roofline:
+    """Give the best roofline with this efficiency; the times are linear in the time of a step."""
     free, unit = Roofline(float(efficiency), 0.0), 1e-6
     missing = np.array([-error(free, one) for one in published])
     slopes = np.array([error(Roofline(float(efficiency), unit), one) for one in published]) + missing
     return Roofline(float(efficiency), max(0.0, float(slopes @ missing / (slopes @ slopes)) * unit))
 
 
-def _squares(roofline: Roofline, published: Sequence[Benchmark]) -> float:
+def _squared_error(roofline: Roofline, published: Sequence[Benchmark]) -> float:
     return sum(error(roofline, one) ** 2 for one in published)

@@ -1,4 +1,4 @@
-"""What the page of the comparison says."""
+"""The page of the comparison, block by block."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -48,7 +48,7 @@ def _opening(study: Study, command: str) -> Iterator[Block]:
     )
     yield Paragraph(
         f"Letters say what a value rests on. {letters}. The cycle model differs from the Verilog by 0.58 % at most "
-        f"over the 39 configurations of eta-lstm model check.{_about_stars(study)}"
+        f"over the 39 configurations of eta-lstm model check.{_star_note(study)}"
     )
     yield Heading("Where η-LSTM wins, and where not")
     yield Paragraph(
@@ -80,8 +80,8 @@ def _opening(study: Study, command: str) -> Iterator[Block]:
 def _over_machines(study: Study) -> str:
     texts = []
     for case in (cases.DYNAMIC, STATIC, INFERENCE):
-        places = (case, 1, ""), (cases.ETA, 1, "")
-        pairs = [[find_row(study.rows, name, *place).milliseconds.value for place in places] for name in study.names]
+        keys = (case, 1, ""), (cases.ETA, 1, "")
+        pairs = [[find_row(study.rows, name, *key).milliseconds.value for key in keys] for name in study.names]
         ratios = [theirs / ours for theirs, ours in pairs]
         texts.append(f"{CASES[case]} {sum(ratios) / len(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
     return (
@@ -92,8 +92,8 @@ def _over_machines(study: Study) -> str:
 
 def _factors(study: Study, benchmark: Benchmark) -> list[str]:
     """Give the factors of one board's speed over tuned cuDNN, and that speed."""
-    places = (cases.DYNAMIC, 1, ""), (cases.ETA, 1, ""), (cases.BASELINE, 0, cases.CUDNN)
-    rows = [find_row(study.rows, benchmark.name, *place) for place in places]
+    keys = (cases.DYNAMIC, 1, ""), (cases.ETA, 1, ""), (cases.BASELINE, 0, cases.CUDNN)
+    rows = [find_row(study.rows, benchmark.name, *key) for key in keys]
     dynamic, eta, base = (row.milliseconds.value / 1e3 for row in rows)
     work = operations(work_of(benchmark, cases.BASELINE))
     ours, theirs = work / dynamic / study.board_operations, work / base / V100_OPERATIONS
@@ -127,14 +127,14 @@ def _claims(study: Study) -> Iterator[Block]:
         theirs = f"{claim.average:g}{best} {claim.unit}"
         for number, found in enumerate(findings(claim, study.rows)):
             first = (claim.name, theirs) if number == 0 else ("", "")
-            rows.append([*first, *_found(found)])
+            rows.append([*first, *_finding_cells(found)])
     yield Table(["claim", "theirs", "setting", "ours", "how", "reached"], rows)
     yield Heading("What decides it", 3)
     reasons = [[claim.name, claim.why, claim.change] for claim in CLAIMS]
     yield Table(["claim", "what decides whether it is reached", "what would bring ours nearer"], reasons)
 
 
-def _found(found: Finding) -> list[str]:
+def _finding_cells(found: Finding) -> list[str]:
     ours = f"{found.average.text('{:.3g}')} ({found.best.value:.3g})"
     return [found.setting, ours, found.average.how, "yes" if found.reached else "no"]
 
@@ -168,8 +168,8 @@ def _gpu(study: Study) -> Iterator[Block]:
     )
 
 
-def _of(quantity: str, kind: str, row: Row) -> Value | None:
-    """Pick the speed, or the energy, beside a kind of GPU software."""
+def _ratio(quantity: str, kind: str, row: Row) -> Value | None:
+    """Pick a row's ratio of speed or energy to a kind of GPU software; None if there is none."""
     return getattr(row, quantity).get(kind)
 
 
@@ -178,7 +178,7 @@ def _speed(study: Study) -> Iterator[Block]:
     yield _table(study, lambda row: row.milliseconds, "{:.1f}")
     for kind in cases.BASELINES:
         yield Heading(f"Speed over {BASELINE_NAMES[kind]}", 3)
-        yield _table(study, partial(_of, "speed", kind), "{:.2f}")
+        yield _table(study, partial(_ratio, "speed", kind), "{:.2f}")
     yield Figure(draw_ratios(study.rows, "speed"), "Speed over the GPU, by network and case.")
 
 
@@ -187,7 +187,7 @@ def _energy(study: Study) -> Iterator[Block]:
     yield _table(study, lambda row: row.joules, "{:.1f}")
     for kind in cases.BASELINES:
         yield Heading(f"Energy of {BASELINE_NAMES[kind]} over ours", 3)
-        yield _table(study, partial(_of, "energy", kind), "{:.2f}")
+        yield _table(study, partial(_ratio, "energy", kind), "{:.2f}")
     yield Figure(draw_ratios(study.rows, "energy"), "Energy of the GPU over ours; lines are the bands.")
     yield Paragraph(
         "Joules are counts of the cycle model times these coefficients. Bands are the 5th to the 95th of a "
@@ -224,14 +224,14 @@ def _bytes(study: Study) -> Iterator[Block]:
     )
 
 
-def _about_stars(study: Study) -> str:
+def _star_note(study: Study) -> str:
     if all(densities_of(name).own for name in study.names):
         return ""
     return " A star behind a network's name: its task was not trained, and its densities are another task's."
 
 
 def _table(study: Study, pick: Pick, form: str) -> Table:
-    """Give a row for each case, kind of GPU software and number of boards, with a column for each network."""
+    """Make a table: a row for each case, kind of GPU software and number of boards, a column for each network."""
     stars = [name if densities_of(name).own else f"{name} *" for name in study.names]
     lines = []
     for case, boards, kind in [

@@ -1,6 +1,6 @@
-"""What is asked of the cycle model, and how what it answers becomes a machine's iteration.
+"""Requests to the cycle model, and how a machine's iteration is made from its answers.
 
-Answers stay in a file, so that a run that was interrupted goes on.
+Answers are written to a file, so that an interrupted comparison can go on.
 """
 
 import hashlib
@@ -58,8 +58,8 @@ def whole(benchmark: Benchmark, machine: str, boards: int) -> Request:
     """Ask for an iteration of a benchmark on one of so many boards, each with an equal part of the batch.
 
     ``eta_paper`` has what the source paper names: MS1 and MS2. ``eta`` has all that the machine can do, as far as it
-    costs the network nothing: besides, δ pruned, delta inputs, weights in bfloat16. Cells that are skipped are those of
-    early steps. All nonzero δ of the study are in the other cells, at places drawn at random.
+    costs the network nothing: besides, δ pruned, delta inputs, weights in bfloat16. Skipped cells are those of early
+    steps. All nonzero δ of the study are in the other cells, at random positions.
     """
     sizes = benchmark.hidden, benchmark.layers, benchmark.batch // boards, benchmark.steps
     if machine in ARCHITECTURES:
@@ -72,13 +72,13 @@ def whole(benchmark: Benchmark, machine: str, boards: int) -> Request:
 
 
 def short(benchmark: Benchmark, architecture: str) -> list[Request]:
-    """Ask for one layer with few steps: for architectures that the model takes long for, and the one beside them."""
+    """Ask for one layer with few steps: for architectures that take the model long, and for Dyn-Arch beside them."""
     execution = Execution(architecture=ARCHITECTURES[architecture])
     return [Request(benchmark.hidden, 1, benchmark.batch, steps, execution) for steps in SHORT]
 
 
 def requests_of(benchmark: Benchmark) -> Iterator[Request]:
-    """Give all that a benchmark's cases need."""
+    """Give all requests of a benchmark's cases."""
     for boards in BOARDS:
         yield from (whole(benchmark, machine, boards) for machine in (DYNAMIC, ETA_PAPER, ETA))
     for architecture in (DYNAMIC, STATIC, INFERENCE):
@@ -88,24 +88,24 @@ def requests_of(benchmark: Benchmark) -> Iterator[Request]:
 def iteration(benchmark: Benchmark, machine: str, boards: int, measure: Measure) -> dict:
     """Give an iteration on one of so many boards.
 
-    An architecture with fixed shares runs the programs of Dyn-Arch and takes longer for them. By which factor is
-    modelled on one layer, with few steps, continued to all steps as a straight line.
+    An architecture with fixed slots of PEs runs the programs of Dyn-Arch, and takes longer. The factor is modelled on
+    one layer with few steps, and extrapolated linearly to all steps.
     """
     if machine not in (STATIC, INFERENCE):
         return measure(whole(benchmark, machine, boards))
     found = measure(whole(benchmark, DYNAMIC, boards))
-    factor = _continued(benchmark, machine, measure) / _continued(benchmark, DYNAMIC, measure)
+    factor = _extrapolated(benchmark, machine, measure) / _extrapolated(benchmark, DYNAMIC, measure)
     return found | {name: found[name] * factor for name in ("cycles", "milliseconds")}
 
 
-def _continued(benchmark: Benchmark, architecture: str, measure: Measure) -> float:
+def _extrapolated(benchmark: Benchmark, architecture: str, measure: Measure) -> float:
     """Give the cycles of one layer with all steps."""
     first, second = (measure(request)["cycles"] for request in short(benchmark, architecture))
     return first + (benchmark.steps - SHORT[0]) * (second - first) / (SHORT[1] - SHORT[0])
 
 
-class _Written(Record):
-    """The file."""
+class _RunsFile(Record):
+    """The content of a file of :class:`Runs`."""
 
     digest: str
     runs: dict[str, dict]
@@ -126,7 +126,7 @@ class Runs:
 
     def _read(self) -> dict[str, dict]:
         try:
-            written = _Written.model_validate_json(self._path.read_bytes())
+            written = _RunsFile.model_validate_json(self._path.read_bytes())
         except ValidationError as error:
             first = error.errors()[0]
             reason = f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()
@@ -134,7 +134,7 @@ class Runs:
         return written.runs if written.digest == self._digest else {}
 
     def __call__(self, request: Request) -> dict:
-        """Give what was found."""
+        """Give the answer to a request."""
         return self._found[request.key]
 
     def complete(
@@ -146,13 +146,13 @@ class Runs:
     ) -> None:
         """Measure what is missing, on so many processors; `report` is told every answer."""
         missing = {request.key: request for request in requests if request.key not in self._found}
-        for request, found in _all(list(missing.values()), measure, processors):
+        for request, found in _answers(list(missing.values()), measure, processors):
             self._found[request.key] = found
             write_whole(self._path, json.dumps({"digest": self._digest, "runs": self._found}, indent=1) + "\n")
             report(request, found)
 
 
-def _all(requests: Sequence[Request], measure: Callable[[Request], dict], processors: int):
+def _answers(requests: Sequence[Request], measure: Callable[[Request], dict], processors: int):
     if min(len(requests), processors) <= 1:
         yield from ((request, measure(request)) for request in requests)
         return

@@ -60,7 +60,7 @@ class Point:
 
 
 def networks(sweeps: Sweeps) -> Iterator[tuple[str, Benchmark]]:
-    """Give every network, with the size that is changed; the one in the middle comes in each sweep that has it."""
+    """Give every network, with the size that is changed; the central network is in each sweep that has its size."""
     for swept, sizes in sweeps.items():
         for size in sizes:
             of_size: dict[str, Any] = {swept: size}
@@ -69,7 +69,7 @@ def networks(sweeps: Sweeps) -> Iterator[tuple[str, Benchmark]]:
 
 
 def requests_of(sweeps: Sweeps) -> Iterator[Request]:
-    """Give all that the cycle model is asked."""
+    """Give all requests to the cycle model."""
     for _, benchmark in networks(sweeps):
         yield from (whole(benchmark, machine, 1) for machine in ON_BOARD)
 
@@ -89,7 +89,7 @@ def points(sweeps: Sweeps, roofline: gpu.Roofline, measure: Measure) -> list[Poi
 class Study:
     """What was compared.
 
-    The GPU is fitted to the times of the `published` benchmarks, or held to them. A board makes at most
+    The GPU is fitted to some times of the `published` benchmarks, and compared with the others. A board makes at most
     `board_operations` multiplications and additions in a second. `scaling` has networks of other sizes.
     """
 

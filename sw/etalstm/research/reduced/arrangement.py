@@ -1,10 +1,10 @@
-"""The cells of a layer: the order in which they are worked on, and how their numbers lie in memory.
+"""The cells of a layer: the order in which they are computed, and the layout of their values in memory.
 
 A row is one step of one sequence. Rows are ordered as in a ``PackedSequence``: by step, and in a step the longest
-sequence first. A padded batch is one whose sequences are equally long.
+sequence first. A padded batch counts as one whose sequences are equally long.
 
 There is one class for each layout. A step of B sequences has B·H numbers of h. In batch-major these are B cells of H
-units. In batch-minor the sequences lie innermost, and the step is taken for one cell of H·B units. So the element-wise
+units. In batch-minor the sequences are innermost, and the step counts as one cell of H·B units. So the element-wise
 functions of :mod:`etalstm.research.reduced.layer`, and the compression, serve both layouts. Only the products, and the
 way from rows to cells and back, differ.
 
@@ -23,7 +23,7 @@ from torch import Tensor
 from etalstm.network.shape import GATES
 from etalstm.research.layouts import BATCH_MAJOR, BATCH_MINOR
 
-BLOCK_ROWS = 256  # a product that adds to dW reads and writes dW; with fewer rows that would take most of its time
+BLOCK_ROWS = 256  # a product that adds to dW reads and writes dW, which would take most of its time with fewer rows
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Block:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done in a layer's passes."""
+    """The work of a layer's passes: steps, skipped cells, and layouts."""
 
-    sizes: tuple[int, ...]  # sequences that have a step; they do not grow
+    sizes: tuple[int, ...]  # of each step, the number of sequences that have it; descending
     skipped: tuple[bool, ...]  # cells that keep nothing and have no backward pass
     # Gives the layout of a block whose steps all have so many sequences. Other blocks are batch-major.
     choose: Callable[[int], str]
@@ -88,21 +88,19 @@ class Plan:
 
 
 class Matrix:
-    """A weight matrix (4H, H) and its transpose. Each product is fastest with the one whose rows it reads."""
+    """A weight matrix (4H, H) and its transpose. A product is fastest with the matrix whose rows it reads."""
 
     def __init__(self, given: Tensor):
         self.given = given
 
     @cached_property
     def transposed(self) -> Tensor:
-        """The transpose, contiguous; it is made when it is first asked for."""
+        """The transpose, contiguous; made on first use."""
         return self.given.T.contiguous()
 
 
 class BatchMajor:
-    """Cells are rows; everything works in the place of the rows. Steps of the block may have unequal numbers of
-    sequences.
-    """
+    """Cells are rows, and share their memory. Steps of the block may have unequal numbers of sequences."""
 
     def __init__(self, plan: Plan, block: Block):
         self._plan, self._first = plan, block.rows.start
@@ -125,7 +123,7 @@ class BatchMajor:
         return rows
 
     def leave(self, cells: Tensor, rows: Tensor) -> None:
-        """Write cells to the rows that they were made of: they are there already."""
+        """Write cells to the rows that they were made of: nothing to do, as they share memory."""
 
     def gate_sums(self, x: Tensor, w_ih: Tensor, bias: Tensor | None) -> Tensor:
         """Multiply x (N, I): give the gates' sums without the recurrent ones, (M, 4, U)."""
@@ -146,7 +144,7 @@ class BatchMajor:
 
 
 class BatchMinor:
-    """A step is one cell, in which the sequences lie innermost; all steps of the block have as many of them.
+    """A step is one cell, in which the sequences are innermost; all steps of the block have the same number of them.
 
     Rows are copied on their way in and out.
     """

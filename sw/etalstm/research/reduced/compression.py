@@ -1,8 +1,8 @@
 """Compressed local gradients as tensors: a bit for each element, and the elements that are kept.
 
 The format is not that of :mod:`etalstm.formats.codec`, whose masks and words alternate. Here all bits are in one tensor
-and all words in another, so that any device works on whole tensors. In the host's memory loops without
-branches are compiled: random data would mispredict a branch every other time.
+and all words in another, so that any device works on whole tensors. On the host
+loops are compiled without branches: with random data every other branch would be mispredicted.
 
 Dimensions: N cells of one sequence each, H units, K kinds of local gradients.
 """
@@ -37,11 +37,11 @@ def select(elements: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, np
     return bits, words[: count + 1]
 
 
-def place(bits: np.ndarray, words: np.ndarray, units: int) -> np.ndarray:
+def scatter(bits: np.ndarray, words: np.ndarray, units: int) -> np.ndarray:
     """Undo :func:`select`: give (N, K, H) with H `units`, of zeros where elements were dropped."""
     elements = np.empty((*bits.shape[:2], units), words.dtype)
     unsigned = f"u{words.itemsize}"
-    _place(bits.reshape(-1, bits.shape[2]), words.view(unsigned), elements.view(unsigned).reshape(-1, units))
+    _scatter(bits.reshape(-1, bits.shape[2]), words.view(unsigned), elements.view(unsigned).reshape(-1, units))
     return elements
 
 
@@ -70,19 +70,19 @@ def _select_byte(row, first, count, threshold, words, position):
 
 
 @njit(nogil=True, cache=True)
-def _place(bits, words, elements):
+def _scatter(bits, words, elements):
     """Fill `elements`."""
     position, last = 0, bits.shape[1] - 1
     for vector in range(len(elements)):
         row = elements[vector]
         for m in range(last):
-            position = _place_byte(bits[vector, m], row, m * BITS, BITS, words, position)
-        position = _place_byte(bits[vector, last], row, last * BITS, len(row) - last * BITS, words, position)
+            position = _scatter_byte(bits[vector, m], row, m * BITS, BITS, words, position)
+        position = _scatter_byte(bits[vector, last], row, last * BITS, len(row) - last * BITS, words, position)
 
 
 @njit
-def _place_byte(byte, row, first, count, words, position):
-    """Place `count` elements; give the next position. A mask of all bits, or of none, makes a dropped element zero."""
+def _scatter_byte(byte, row, first, count, words, position):
+    """Scatter `count` elements; give the next position. A mask of all bits or none makes a dropped element zero."""
     byte, number = np.uint32(byte), words.dtype.type
     for n in range(count):
         kept = number(byte >> np.uint32(n)) & number(1)
@@ -96,8 +96,8 @@ class Compressed:
     """The elements of (N, K, H)."""
 
     bits: Tensor  # uint8, (N, K, ceil(H / 8)): bit n of byte m is 1 if element 8 m + n is kept
-    # (kept elements + 1,): the kept elements in order, and a last word that means nothing: code without branches may
-    # read it
+    # (kept elements + 1,): the kept elements in order, and a last word without meaning, which code without branches
+    # may read
     words: Tensor
 
 
@@ -117,7 +117,7 @@ def expand(stored: Compressed, units: int, dtype: torch.dtype) -> Tensor:
     """Undo :func:`compress`: give (N, K, H) in `dtype`, with H `units` and zeros where elements were dropped."""
     words = stored.words.to(dtype)
     if words.is_cpu:
-        return torch.from_numpy(place(stored.bits.numpy(), words.numpy(), units))
+        return torch.from_numpy(scatter(stored.bits.numpy(), words.numpy(), units))
     return expand_in_torch(stored.bits, words, units)
 
 
@@ -159,11 +159,11 @@ def kept_tensors(forward: Callable[[], object]) -> list[Tensor]:
     return kept
 
 
-def held_bytes(tensors: Iterable[Tensor], others: Iterable[Tensor] = ()) -> int:
-    """Add up the memory that tensors hold, each piece once, without the pieces that `others` hold."""
-    pieces = {storage.data_ptr(): storage.nbytes() for storage in (tensor.untyped_storage() for tensor in tensors)}
+def storage_bytes(tensors: Iterable[Tensor], others: Iterable[Tensor] = ()) -> int:
+    """Add up the bytes of the tensors' storages, each storage once, without those of `others`."""
+    storages = {storage.data_ptr(): storage.nbytes() for storage in (tensor.untyped_storage() for tensor in tensors)}
     elsewhere = {tensor.untyped_storage().data_ptr() for tensor in others}
-    return sum(size for address, size in pieces.items() if address not in elsewhere)
+    return sum(size for address, size in storages.items() if address not in elsewhere)
 
 
 def kept_elements(tensors: Iterable[Tensor]) -> int:

@@ -1,4 +1,4 @@
-"""One layer whose backward pass needs only what the storage policy keeps.
+"""One layer whose backward pass needs only the intermediates that the storage policy keeps.
 
 Dimensions: R rows, B sequences, T steps, I inputs, H units; of a block N rows, and M cells of U units: see
 :mod:`etalstm.research.reduced.arrangement`.
@@ -30,7 +30,7 @@ def activate(sums: Tensor) -> Tensor:
 
 
 def local_gradients(gates: Tensor, c_before: Tensor, tanh_c: Tensor) -> Tensor:
-    """Multiply out what a cell's backward pass needs of its forward pass.
+    """Multiply out the local gradients, which a cell's backward pass needs of its forward pass.
 
     Given are the activated gates i, f, g, o, (N, 4, H); the state that enters the cell, and the hyperbolic tangent of
     that which leaves it, (N, H). The result, (N, 6, H), contiguous, is P_i, P_f, P_g, P_o, P_s, P_r as
@@ -60,15 +60,15 @@ def cell_backward(p: Tensor, dh: Tensor, dc: Tensor) -> Tensor:
     return p[:, :GATES].flatten(1)
 
 
-RESULTS = 3  # y, h, c; what is stored follows them
+RESULTS = 3  # y, h, c; the stored tensors follow them
 PER_BLOCK = 2  # stored tensors: bits and words, or gates and the states that enter the cells
 
 
 class ReducedLayer(torch.autograd.Function):
     """A layer's passes; see :func:`run_layer`.
 
-    The forward pass gives what is stored as further results. So PyTorch sees every tensor that is kept from the forward
-    to the backward pass, and frees them with the graph.
+    The forward pass gives the stored tensors as further results. So PyTorch knows every tensor that is kept for the
+    backward pass, and frees them with the graph.
     """
 
     @staticmethod
@@ -79,7 +79,7 @@ class ReducedLayer(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        """Save the layer's input, output and weights, and what is stored."""
+        """Save the layer's input, output and weights, and the stored tensors."""
         x, h0, _, w_ih, w_hh, _, ctx.plan, ctx.storage, _, ctx.norms = inputs
         y, stored = output[0], output[RESULTS:]
         ctx.mark_non_differentiable(*stored)
@@ -117,9 +117,9 @@ def run_layer(
 def run_steps(x: Tensor, states: tuple[Tensor, Tensor], w_ih: Tensor, w_hh: Matrix, plan: Plan) -> Tensor:
     """Run one layer forward and backward without autograd; give the gradient of h0 (B, H), if that of y is y itself.
 
-    There are no gradients of x and of the weights. Nobody who watches autograd, as checkpointing does, sees the run.
-    The transpose of `w_hh` is made in the first run only: a layer of many steps makes one for all of them. Parameters
-    are those of :func:`run_layer`.
+    There are no gradients of x and of the weights. Autograd, and what hooks into it like checkpointing, does not see
+    the run. The transpose of `w_hh` is made in the first run only: a layer of many steps makes one for all of them.
+    Parameters are those of :func:`run_layer`.
     """
     storage, nothing_dropped = LayerStorage(), x.new_zeros(0)
     with torch.no_grad():
@@ -130,14 +130,14 @@ def run_steps(x: Tensor, states: tuple[Tensor, Tensor], w_ih: Tensor, w_hh: Matr
 
 
 class _Inner(NamedTuple):
-    """What the local gradients of a block are computed from besides its gates: c before each cell, tanh of c after."""
+    """Inputs of a block's local gradients, besides its gates: c before each cell, and tanh of c after it."""
 
     c_before: Tensor
     tanh_c: Tensor
 
 
 class _Forward:
-    """A forward pass, and what it stores of each block that is not skipped.
+    """A forward pass, which stores tensors of each block that is not skipped.
 
     The limits (6,) are the thresholds of the local gradients, none below the smallest normal number.
     """
@@ -151,12 +151,12 @@ class _Forward:
         stored: list[Tensor] = []
         weights = w_ih, w_hh, bias
         for block in self._plan.blocks:
-            stored += self._block(block, x[block.rows], weights, h, c, y)
+            stored += self._run_block(block, x[block.rows], weights, h, c, y)
             h = y[self._plan.rows(block.steps[-1])]
         return y, torch.cat([y[rows] for rows in self._plan.ends()]), c, *stored
 
-    def _block(self, block: Block, x, weights, h, c, y) -> Sequence[Tensor]:
-        """Run a block's steps; fills its rows of `y`, changes `c`. Gives what is stored."""
+    def _run_block(self, block: Block, x, weights, h, c, y) -> Sequence[Tensor]:
+        """Run a block's steps: fill its rows of `y`, and change `c`. Gives the stored tensors."""
         w_ih, w_hh, bias = weights
         arrangement, active = arrangement_of(self._plan, block), slice(self._plan.sizes[block.steps.start])
         gates = arrangement.gate_sums(x, w_ih, bias)
@@ -171,11 +171,11 @@ class _Forward:
             h = self._cell(own, activate(gates[own]), state[:count], outputs, inner)
         arrangement.leave(state, c[active])
         arrangement.leave(outputs, y[block.rows])
-        return () if inner is None else self._keep(gates, inner)
+        return () if inner is None else self._stored_tensors(gates, inner)
 
     @staticmethod
     def _cell(own: slice, gates: Tensor, state: Tensor, outputs: Tensor, inner: _Inner | None) -> Tensor:
-        """Run the cells `own` of a step, given their gates; changes `state`, fills the others. Gives h."""
+        """Run the cells `own` of a step, given their gates: change `state`, fill `outputs` and `inner`. Gives h."""
         i, f, g, o = gates.unbind(1)
         if inner is not None:
             inner.c_before[own] = state
@@ -183,8 +183,8 @@ class _Forward:
         tanh = state.tanh() if inner is None else torch.tanh(state, out=inner.tanh_c[own])
         return torch.mul(o, tanh, out=outputs[own])
 
-    def _keep(self, gates: Tensor, inner: _Inner) -> tuple[Tensor, Tensor]:
-        """Give the tensors that are stored of a block."""
+    def _stored_tensors(self, gates: Tensor, inner: _Inner) -> tuple[Tensor, Tensor]:
+        """Make the tensors that are stored of a block."""
         if not self._storage.compressed:
             return gates, inner.c_before
         word = torch.bfloat16 if self._storage.bf16 else gates.dtype
@@ -193,10 +193,10 @@ class _Forward:
 
 
 class _Backward:
-    """A backward pass; gradients of what needs none are None.
+    """A backward pass; gradients that are not needed are None.
 
-    Saved are x, h0, w_ih, w_hh as a Matrix, y, and what the forward pass stored. Needed says of x, h0, c0, w_ih, w_hh
-    and bias whether there is a gradient.
+    `saved` are x, h0, w_ih, w_hh as a Matrix, y, and the stored tensors. `needed` tells of x, h0, c0, w_ih, w_hh and
+    bias whether a gradient is needed.
     """
 
     def __init__(self, plan: Plan, storage: LayerStorage, norms, saved: Sequence, needed: Sequence[bool]):
@@ -217,17 +217,17 @@ class _Backward:
                 dc.zero_()
                 continue
             second, first = stored.pop(), stored.pop()
-            self._add(block, self._block(block, first, second, dy, dh, dc))
+            self._add_gradients(block, self._run_block(block, first, second, dy, dh, dc))
         dx, _, _, *others = self._gradients
         return dx, dh, dc, *others
 
-    def _block(self, block: Block, first: Tensor, second: Tensor, dy, dh, dc) -> Tensor:
-        """Go back through a block, given what is stored of it; changes `dh` and `dc`. Gives δ, (N, 4H)."""
+    def _run_block(self, block: Block, first: Tensor, second: Tensor, dy, dh, dc) -> Tensor:
+        """Go back through a block, given its stored tensors; change `dh` and `dc`. Gives δ, (N, 4H)."""
         arrangement, active = arrangement_of(self._plan, block), slice(self._plan.sizes[block.steps.start])
         p = self._local_gradients(first, second, arrangement.units(self._y.shape[1]))
         inner_dy = None if dy is None else arrangement.enter(dy[block.rows])
         inner_dh, inner_dc = arrangement.enter(dh[active]), arrangement.enter(dc[active])
-        self._steps(block, arrangement, p, inner_dy, inner_dh, inner_dc)
+        self._run_steps(block, arrangement, p, inner_dy, inner_dh, inner_dc)
         arrangement.leave(inner_dh, dh[active])
         arrangement.leave(inner_dc, dc[active])
         return arrangement.rows_of_delta(p)
@@ -239,8 +239,8 @@ class _Backward:
         i, f, g, _ = first.unbind(1)
         return local_gradients(first, second, (second * f).addcmul_(i, g).tanh_())
 
-    def _steps(self, block: Block, arrangement: Arrangement, p: Tensor, dy, dh, dc) -> None:
-        """Go back through a block's steps; changes `dh` and `dc`, and leaves δ in the first four kinds of `p`."""
+    def _run_steps(self, block: Block, arrangement: Arrangement, p: Tensor, dy, dh, dc) -> None:
+        """Go back through a block's steps: change `dh` and `dc`, and write δ over the first four kinds of `p`."""
         for step in reversed(block.steps):
             own = arrangement.cells(step)
             count = own.stop - own.start
@@ -248,8 +248,8 @@ class _Backward:
             delta = cell_backward(p[own], dh_out, dc[:count])
             arrangement.multiply_back(delta, self._w_hh, dh_out)
 
-    def _add(self, block: Block, delta: Tensor) -> None:
-        """Put a block's δ, (N, 4H), into the gradients."""
+    def _add_gradients(self, block: Block, delta: Tensor) -> None:
+        """Add what a block's δ, (N, 4H), contributes to the gradients."""
         x, h = self._x[block.rows], self._h_before(block)
         dx, _, _, dw_ih, dw_hh, db = self._gradients
         if dx is not None:
@@ -264,9 +264,9 @@ class _Backward:
             self._norms[block.rows] = delta.square().sum(1).mul_(squares).sqrt_()
 
     def _h_before(self, block: Block) -> Tensor:
-        """Give the h of the step before of each row of a block, (N, H)."""
-        parts = [
+        """Give the h that enters each row of a block: that of the step before, (N, H)."""
+        before = [
             self._y[self._plan.rows(step - 1, self._plan.sizes[step])] if step else self._h0[: self._plan.sizes[0]]
             for step in block.steps
         ]
-        return torch.cat(parts)
+        return torch.cat(before)

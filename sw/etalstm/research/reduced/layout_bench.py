@@ -21,10 +21,10 @@ GAIN = 1.2  # of a choice that matters: the slower layout takes so many times as
 
 @dataclass(frozen=True)
 class Timing:
-    """What was measured for one H and B. Seconds are those of a step, forward and backward.
+    """Seconds of a step, forward and backward, for one H and B.
 
-    Those of `major`, `minor` and the `chosen` layout are of the recurrent product and of all that depends on its
-    layout; those of `layer` and `torch` of a whole step with all gradients: of the chosen layout, and of
+    `major`, `minor` and `chosen` time the recurrent product, and all that depends on its layout, in each layout and the
+    chosen one. `layer` and `torch` time a whole step with all gradients: ours in the chosen layout, and that of
     ``torch.nn.LSTM``.
     """
 

@@ -20,7 +20,7 @@ from etalstm.research.layouts import Shape, chosen_layout, forced
 from etalstm.research.reduced.arrangement import Matrix, Plan
 from etalstm.research.reduced.layer import run_layer, run_steps
 
-STEPS = 2  # of the layer that is timed: one that reads zeros and one that reads what the first has written
+STEPS = 2  # of the layer that is timed: the second one reads what the first one has written
 
 
 def layout_of(w_hh: Tensor, batch: int) -> str:
@@ -67,7 +67,7 @@ DTYPES = (torch.float32, torch.float64)
 
 
 class LSTM(torch.nn.LSTM):
-    """``torch.nn.LSTM`` that keeps little of its forward pass, and leaves cells out of its backward pass.
+    """``torch.nn.LSTM`` that stores few intermediates, and skips cells in its backward pass.
 
     Parameters, their names and initialisation, the state dict, and the checks of the input are those of
     ``torch.nn.LSTM``. The module runs on any device that PyTorch has. There are no gradients of gradients.
@@ -139,7 +139,7 @@ class LSTM(torch.nn.LSTM):
         return found
 
     def forward(self, input, hx=None):
-        """Do what ``torch.nn.LSTM`` does, and keep less."""
+        """Run the network as ``torch.nn.LSTM`` does, but store less."""
         with InPlaceOfStock(self._padded, self._packed):
             return super().forward(input, hx)
 
@@ -181,7 +181,7 @@ class LSTM(torch.nn.LSTM):
             w_ih, w_hh, *biases = parameters[layer * per_layer : (layer + 1) * per_layer]
             bias = biases[0] + biases[1] if biases else None
             plan, norms = Plan(sizes, self._skipped(layer, len(sizes)), partial(layout_of, w_hh)), None
-            _tell(plan, self.hidden_size)
+            _note_layouts(plan, self.hidden_size)
             if self.measure:
                 norms = x.new_zeros(len(x))
                 self._norms.append((plan, norms))
@@ -199,10 +199,10 @@ class LSTM(torch.nn.LSTM):
         return tuple(self._skip[layer].tolist())
 
 
-def _tell(plan: Plan, units: int) -> None:
+def _note_layouts(plan: Plan, units: int) -> None:
     """Note the layouts of a layer's steps."""
-    told = groupby(plan.blocks, lambda block: (plan.sizes[block.steps.start], block.layout))
-    for (batch, layout), blocks in told:
+    alike = groupby(plan.blocks, lambda block: (plan.sizes[block.steps.start], block.layout))
+    for (batch, layout), blocks in alike:
         note(partial(LayoutNote, units, batch, sum(len(block.steps) for block in blocks), layout))
 
 

@@ -14,7 +14,7 @@ from etalstm.host.turns import take_turns
 from etalstm.network.shape import GATES, check_size, check_sizes
 from etalstm.network.storage import KINDS, check_share
 from etalstm.nn.torch_device import check_device, device_name, peak_bytes, waited_for
-from etalstm.research.reduced.compression import held_bytes, kept_elements, kept_tensors
+from etalstm.research.reduced.compression import kept_elements, kept_tensors, storage_bytes
 from etalstm.research.reduced.lstm import LSTM
 
 STOCK, PLAIN = "stock", "plain"
@@ -22,7 +22,7 @@ STOCK, PLAIN = "stock", "plain"
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured."""
+    """What to measure, where, and how often."""
 
     theta: float | tuple[float, ...]  # threshold of the cases with MS1
     skip: float  # share of the steps that the cases with MS2 skip: the first, as a last loss has it
@@ -89,8 +89,8 @@ def measure(work: Work, options: Options) -> dict:
     """Run iterations, forward and backward pass, of each case; the cases take turns, so that all meet the same load.
 
     Gives a dict: ``density``: share of the local gradients that MS1 keeps. ``device``: its model if it is a GPU.
-    ``threads``, ``torch``: of PyTorch. ``cases``: by name ``seconds`` (median), ``kept_bytes`` (what the graph holds
-    between the passes, without what the caller holds: parameters, x and results), ``peak_bytes`` (see
+    ``threads``, ``torch``: of PyTorch. ``cases``: by name ``seconds`` (median), ``kept_bytes`` (tensors of the
+    graph between the passes, without those of the caller: parameters, x and results), ``peak_bytes`` (see
     :func:`etalstm.nn.torch_device.peak_bytes`), and the quotients ``time_of_plain``, ``time_of_stock`` (medians over
     the turns), ``kept_of_plain`` and ``kept_of_stock``.
     """
@@ -98,7 +98,7 @@ def measure(work: Work, options: Options) -> dict:
     x, dy = (torch.from_numpy(array).to(options.device) for array in (work.x, work.dy))
     iterations = [iteration_of(module, x, dy) for module in modules.values()]
     seconds = dict(zip(modules, take_turns(iterations, options.runs), strict=True))
-    kept = {name: _kept(module, x) for name, module in modules.items()}
+    kept = {name: _kept_sizes(module, x) for name, module in modules.items()}
     cases = {}
     for (name, module), iteration in zip(modules.items(), iterations, strict=True):
         case = {"seconds": float(np.median(seconds[name])), "kept_bytes": kept[name][0]}
@@ -136,9 +136,9 @@ def iteration_of(module: torch.nn.LSTM, x: Tensor, dy: Tensor) -> Callable[[], o
     return waited_for(iterate, x.device)
 
 
-def _kept(module: torch.nn.LSTM, x: Tensor) -> tuple[int, int]:
-    """Give the bytes that a module's graph holds between the passes, and the local gradients that it keeps."""
+def _kept_sizes(module: torch.nn.LSTM, x: Tensor) -> tuple[int, int]:
+    """Give the bytes that a module's graph keeps between the passes, and how many local gradients are in them."""
     x, results = x.detach().requires_grad_(), []
     tensors = kept_tensors(lambda: results.append(module(x)))
     y, states = results[0]
-    return held_bytes(tensors, [x, y, *states, *module.parameters()]), kept_elements(tensors)
+    return storage_bytes(tensors, [x, y, *states, *module.parameters()]), kept_elements(tensors)

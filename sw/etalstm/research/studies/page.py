@@ -19,7 +19,7 @@ OPTIONS = {"learning_rate": "lr"}  # what the command line calls a setting diffe
 
 
 def command_of(subject: Subject, study: dict, seeds: int) -> str:
-    """Give the command that makes a study, whatever made it in several steps; folders are named, not shown."""
+    """Give the one command that makes a study, even if several made it; folders are called DIR."""
     settings = study["settings"]
     defaults = subject.defaults(settings)
     chosen = {n: value for n, value in settings.items() if n in subject.sizes or value != defaults[n]}
@@ -161,10 +161,10 @@ def _draw_panel(axes, rows: list[dict], cost: str, lower: bool) -> None:
 
 
 def standard_errors(study: dict) -> list[float | None]:
-    """Give how sure the scores are, for each row of :func:`summarise`; None of a single run.
+    """Give the standard error for each row of :func:`summarise`; None of a single run.
 
-    It is the standard error of the mean difference from the dense runs with the same seeds, where there are two or more
-    of these, else that of the mean score.
+    It is that of the mean difference from the dense runs with the same seeds, if there are at least two of these, else
+    that of the mean score.
     """
     scores: dict[Reduction, dict[int, float]] = {}
     for run in study["runs"]:
@@ -178,7 +178,7 @@ def standard_errors(study: dict) -> list[float | None]:
 
 
 def front(points: Sequence[tuple[float, float]], lower: bool) -> list[tuple[float, float]]:
-    """Give the points (cost, score) than which none of less cost has a better score, by rising cost.
+    """Give the Pareto front of points (cost, score), by rising cost: no cheaper point has a better score.
 
     With `lower` a lower score is the better one.
     """

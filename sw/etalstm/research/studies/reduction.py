@@ -1,4 +1,4 @@
-"""The ways to train that a study compares."""
+"""Reductions: the ways to train that a study compares."""
 
 import re
 from collections.abc import Callable
@@ -13,19 +13,19 @@ from etalstm.network.storage import read_thresholds, thresholds_text
 from etalstm.train.settings import Settings
 
 FORM = "policy:theta:tau:share:input_threshold:weight_format"
-OF_MS2: dict[str, Callable[[str], Any]] = {  # settings that a run may name behind that, and how they are read
+OF_MS2: dict[str, Callable[[str], Any]] = {  # settings that a run may name behind FORM, and how they are read
     "ms2_steps": int,
     "ms2_full_epochs": int,
     "ms2_without": lambda text: text.replace("+", ","),  # a comma divides runs
 }
-LATER = ("delta_target", "input_threshold", "weight_format", *OF_MS2)  # what runs of older studies do not name
+LATER = ("delta_target", "input_threshold", "weight_format", *OF_MS2)  # missing in runs of older studies
 
 
 @dataclass(frozen=True)
 class Reduction:
     """One way to train: a storage policy, a θ, τ or None, the share of δ that is left or None, Θ, the weights' format.
 
-    The others are settings of MS2. Θ, of delta inputs, is kept as
+    The other fields are settings of MS2. Θ, of delta inputs, is stored as
     :func:`etalstm.network.delta_inputs.input_thresholds_text` writes it.
     """
 
@@ -70,7 +70,7 @@ class Reduction:
 
     @classmethod
     def of_run(cls, run: dict) -> "Reduction":
-        """Give what a run of a study, read from its file, was reduced by."""
+        """Give the reduction of a study's run, as its file has it."""
         theta = run["theta"]
         theta = tuple(theta) if isinstance(theta, list) else theta
         later = {name: run[name] for name in LATER if name in run}

@@ -1,6 +1,6 @@
-"""What is made of several studies: the page of studies that differ in the units of a layer, and ``densities.json``.
+"""Results of several studies: the page of studies that differ in the units of a layer, and ``densities.json``.
 
-For that file the strongest reductions that cost nothing are chosen of each study.
+For that file the strongest reductions that cost no accuracy are chosen of each study.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,14 +19,14 @@ STUDIES = {"trec10": "trec", "ptb": "ptb_2epochs", "imdb": "imdb", "waymo": "eth
 """Folder of the study that stands for each benchmark."""
 
 ASSUMED = "trec"  # the study of a benchmark that has none
-PLACES = 3
+DECIMALS = 3
 DENSE_RUN = Reduction(DENSE)
 
 Row = dict
 
 
 def _only_ms(row: Row) -> bool:
-    """Tell whether a run drops small local gradients, and does nothing else but that it may skip cells."""
+    """Tell whether a run drops small local gradients, may skip cells, and has no other reduction."""
     return _plain(row) and row["delta_target"] is None and row["input_threshold"] == "0"
 
 
@@ -43,7 +43,7 @@ def _plain(row: Row) -> bool:
     )
 
 
-# For each use: which runs are meant, the cost by which the strongest is found, and the shares that the use is about.
+# For each use: whether a run serves it, the cost that the strongest run has least of, and the shares that count.
 USES: dict[str, tuple[Callable[[Row], bool], str, tuple[str, ...]]] = {
     "eta": (_plain, "arithmetic", ("delta", "local", "inputs", "cells_skipped")),
     "ms1": (lambda row: _only_ms(row) and row["ms2"] is None, "footprint", ("delta", "local")),
@@ -51,16 +51,16 @@ USES: dict[str, tuple[Callable[[Row], bool], str, tuple[str, ...]]] = {
 }
 
 
-def choose(folder: Path, place: str) -> dict:
+def choose(folder: Path, name: str) -> dict:
     """Choose from the study in a folder.
 
     A run may be chosen if its mean validation score is at most the score's tolerance worse than that of the dense runs.
     Of those, the one is taken that costs least.
 
-    `folder`: holds ``density.json`` and ``density.md``, as ``eta-lstm research study`` leaves them. `place`: the
-    folder's name in the result. Gives a dict: the study's file, command and units, what its score is, the tolerance,
+    `folder`: holds ``density.json`` and ``density.md``, as ``eta-lstm research study`` leaves them. `name`: the
+    folder's name in the result. Gives a dict: the study's file, command and units, its score's name, the tolerance,
     and for each of ``dense`` and :data:`USES`: the run, its seeds, scores on both splits, and its shares. None for a
-    use that no run is for, or none within the tolerance. Raises :class:`RunError` if a file is not that of a study, or
+    use without a run within the tolerance. Raises :class:`RunError` if a file is not that of a study, or
     there are no dense runs, or a run has no validation score.
     """
     study = read_study(folder / "density.json")
@@ -69,7 +69,7 @@ def choose(folder: Path, place: str) -> dict:
     if dense is None or any(row["validation"] is None for row in rows):
         raise RunError(f"{folder}: a study to choose from has dense runs, and validation scores of all runs")
     chosen = {
-        "study": f"{place}/density.json",
+        "study": f"{name}/density.json",
         "command": read_command(folder / "density.md"),
         "hidden": study["settings"]["hidden"],
         "score": score.label,
@@ -92,17 +92,17 @@ def _described(row: Row, study: dict, shares: tuple[str, ...]) -> dict:
         "inputs": row["input_density"] if row["input_threshold"] != "0" else 1.0,  # else the machine sends zeros, too
         "cells_skipped": row["cells_skipped"],
     }
-    scores = {name: round(row[name], PLACES + 1) for name in ("score", "validation")}
-    return {"run": reduction.text, "seeds": seeds} | scores | {name: round(found[name], PLACES) for name in shares}
+    scores = {name: round(row[name], DECIMALS + 1) for name in ("score", "validation")}
+    return {"run": reduction.text, "seeds": seeds} | scores | {name: round(found[name], DECIMALS) for name in shares}
 
 
-def choose_all(folder: Path, place: str) -> dict:
+def choose_all(folder: Path, name: str) -> dict:
     """Choose from all studies of :data:`STUDIES` that a folder has; give the content of ``densities.json``."""
-    there = {name: study for name, study in STUDIES.items() if (folder / study / "density.json").exists()}
-    if ASSUMED not in there.values():
+    found = {benchmark: study for benchmark, study in STUDIES.items() if (folder / study / "density.json").exists()}
+    if ASSUMED not in found.values():
         raise RunError(f"{folder}: there must be a study {ASSUMED}, which stands for what has none")
-    sets = {study: choose(folder / study, f"{place}/{study}") for study in there.values()}
-    return {"sets": sets, "benchmarks": there, "assumed": ASSUMED}
+    sets = {study: choose(folder / study, f"{name}/{study}") for study in found.values()}
+    return {"sets": sets, "benchmarks": found, "assumed": ASSUMED}
 
 
 MEASURES = {

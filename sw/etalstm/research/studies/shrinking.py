@@ -1,6 +1,6 @@
-"""Runs of ``eta-lstm research compress`` beside each other: how small the networks became, and what that cost.
+"""Runs of ``eta-lstm research compress`` beside each other: how small the networks became, and how much worse.
 
-A kind is all runs whose settings differ in nothing but the seed, and in where data and other runs were. Profiles are
+A kind is all runs whose settings differ only in the seed, and in the locations of data and of other runs. Profiles are
 told apart by the names of their files.
 """
 
@@ -24,13 +24,13 @@ FILE = "shrinking.json"
 ACCEPTED = "accepted"
 DENSE = "dense"
 PROFILES = ("profile", "input_profile")
-PLACES = ("data", "engine", "start")  # settings that name places are no part of a kind
+LOCATIONS = ("data", "engine", "start")  # settings that a kind does not include
 UNGUIDED = "no"
 
 
 @dataclass(frozen=True)
 class ScoreKind:
-    """What the networks of a task are judged by; a lower score is better.
+    """The score of a task's networks; a lower score is better.
 
     `entry` is its name in a run's log. Where it is `relative`, differences are shares of the dense start's score in
     percent, else points.
@@ -46,7 +46,7 @@ class ScoreKind:
 
     @property
     def unit(self) -> str:
-        """Give the unit of :meth:`worse`."""
+        """The unit of :meth:`worse`."""
         return "%" if self.relative else "points"
 
 
@@ -94,13 +94,13 @@ class ShrunkRun(Record):
 
     @property
     def score(self) -> ScoreKind:
-        """What the networks are judged by."""
+        """The score of the networks."""
         return SCORES[self.settings["task"]]
 
     @property
     def kind(self) -> dict[str, Any]:
-        """The settings without seed and places. ``guided`` is ``no`` where there was no profile."""
-        found = {name: value for name, value in self.settings.items() if name not in (*PLACES, "seed")}
+        """The settings without seed and locations. ``guided`` is ``no`` where there was no profile."""
+        found = {name: value for name, value in self.settings.items() if name not in (*LOCATIONS, "seed")}
         return found if any(self.settings.get(name) for name in PROFILES) else found | {"guided": UNGUIDED}
 
     @property
@@ -187,7 +187,7 @@ def _read_run(folder: Path) -> ShrunkRun:
         )
     score = SCORES[settings["task"]].entry
     rounds = [_network(entry, score, log) for entry in entries if "decision" in entry]
-    paths = [name for name in (*PLACES, *PROFILES) if name in settings]
+    paths = [name for name in (*LOCATIONS, *PROFILES) if name in settings]
     names = {name: Path(settings[name]).name for name in paths}  # nobody else has these folders
     return ShrunkRun(settings=settings | names, networks=rounds)
 

@@ -1,4 +1,4 @@
-"""The page and the figure of runs of ``eta-lstm research compress``: what each kind of run came to, and every run."""
+"""The page and the figure of runs of ``eta-lstm research compress``: a summary of each kind, and every run."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ COSTS: dict[str, Callable[[Network], float | None]] = {
     "cycles": lambda network: network.cycles,
     "ms on a processor": lambda network: network.milliseconds,
 }
-"""What shrinks. None of a network that was not timed, or does not fit the preset."""
+"""Costs that shrink. None for a network that was not timed, or does not fit the preset."""
 
 
 def fold(run: ShrunkRun, network: Network, cost: str) -> float | None:
@@ -34,9 +34,9 @@ def kinds(runs: Sequence[ShrunkRun]) -> dict[str, list[ShrunkRun]]:
 
 
 def _differs(name: str, settings: Sequence[dict]) -> bool:
-    """Tell whether kinds differ in a setting. That a run has no profile is told by ``guided`` already."""
-    told = [one.get(name) for one in settings if name in one or name not in PROFILES]
-    return any(value != told[0] for value in told)
+    """Tell whether kinds differ in a setting. Runs without a profile differ in ``guided``, not in the profile."""
+    values = [one.get(name) for one in settings if name in one or name not in PROFILES]
+    return any(value != values[0] for value in values)
 
 
 def _text(value) -> str:
@@ -49,7 +49,7 @@ def markdown(runs: Sequence[ShrunkRun], command: str) -> str:
     return "\n".join([
         f"# Networks that shrink: {task}", "", "Made with", "", f"    {command}", "",
         *table_of(*_summary(runs)), "", SUMMARY.format(unit=runs[0].score.unit), "",
-        *table_of(*_every(runs)), "", EVERY.format(score=runs[0].score.label), "",
+        *table_of(*_run_rows(runs)), "", EVERY.format(score=runs[0].score.label), "",
     ])  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def _losses(members: Sequence[ShrunkRun], step: str) -> list[str]:
     return texts
 
 
-def _every(runs: Sequence[ShrunkRun]) -> tuple[list[str], list[list[str]]]:
+def _run_rows(runs: Sequence[ShrunkRun]) -> tuple[list[str], list[list[str]]]:
     columns = ["run, seed", "after", "inputs / units", "LSTM parameters", "all parameters"]
     columns += ["validation", "test", "cycles", "ms on a processor"]
     rows = []

@@ -1,4 +1,4 @@
-"""Trains one network many times, reduced in different ways, and compares what it learnt with what it cost.
+"""Trains one network many times, with different reductions, and compares scores with costs.
 
 The file of a study is checked field by field.
 """
@@ -26,7 +26,7 @@ from etalstm.train.significance import EPOCHS_FULL
 
 
 class StudiedRun(Record):
-    """A run of a study: how it was reduced, what it learnt and what that cost; see :func:`result_of`.
+    """A run of a study: its reduction, its scores and costs; see :func:`result_of`.
 
     `commit` is that of the code that trained, see :func:`etalstm.host.checkout.commit`; of studies made before it was
     noted it is the commit that brought the run's figures. Studies made earlier lack `validation`, `others`,
@@ -92,8 +92,8 @@ def run_study(
     ``ValueError`` if `path` holds a study of other settings, or the subject cannot be reduced so; :class:`RunError` if
     it holds no study.
     """
-    planned = [(reduction, seed) for seed in range(seeds) for reduction in reductions]  # a part has some of everything
-    chosen = {one: subject.reduced(settings, *one) for one in planned}  # what cannot be is refused before any training
+    planned = [(reduction, seed) for seed in range(seeds) for reduction in reductions]  # every reduction soon has a run
+    chosen = {one: subject.reduced(settings, *one) for one in planned}  # refused before any training
     ignored = ("seed", "data", *(field.name for field in dataclasses.fields(Reduction)))
     common = {name: value for name, value in dataclasses.asdict(settings).items() if name not in ignored}
     defaults = {name: value for name, value in subject.defaults(common).items() if name in common}
@@ -113,10 +113,10 @@ def run_study(
 
 
 def result_of(entries: list[dict]) -> dict:
-    """Give what a run learnt and cost, from the entries of its log.
+    """Give the scores and costs of a run, from the entries of its log.
 
-    It is a dict of ``score`` on the test split, see :data:`etalstm.research.studies.subject.SCORES`, ``validation``:
-    that of the last whole epoch on the validation split, ``others``: what else the test split was judged by, the
+    They are a dict of ``score`` on the test split, see :data:`etalstm.research.studies.subject.SCORES`, ``validation``:
+    that of the last whole epoch on the validation split, ``others``: further scores on the test split, the
     densities and :func:`shares` of the last epoch's iterations, and ``saved``: the shares over the whole run.
     :class:`RunError` if its device does not count what it keeps and computes.
     """
@@ -139,11 +139,11 @@ def summarise(study: dict) -> list[dict]:
     ``seed_numbers`` (a list), mean ``score``, ``deviation`` (of one run; 0 for a single one), mean ``validation`` (None
     if a run has none), means of ``others``, and the means of what a run costs.
     """
-    groups: dict[Reduction, list[dict]] = {}
+    by_reduction: dict[Reduction, list[dict]] = {}
     for run in study["runs"]:
-        groups.setdefault(Reduction.of_run(run), []).append(run)
+        by_reduction.setdefault(Reduction.of_run(run), []).append(run)
     rows = []
-    for reduction, runs in groups.items():
+    for reduction, runs in by_reduction.items():
         scores = [run["score"] for run in runs]
         row = {"name": str(reduction), **dataclasses.asdict(reduction), "seeds": len(runs)}
         row["seed_numbers"] = sorted(run["seed"] for run in runs)

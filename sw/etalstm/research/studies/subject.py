@@ -1,4 +1,4 @@
-"""What a study trains, and what its networks are judged by."""
+"""The kinds of networks that a study trains, and their scores."""
 
 import dataclasses
 import tempfile
@@ -35,7 +35,7 @@ class Score:
 
     @property
     def label(self) -> str:
-        """What stands at an axis of scores on the test split, which are drawn as they are."""
+        """Label of an axis with scores on the test split, which are drawn without the factor."""
         return f"test {self.title}" + (f", {self.unit}" if self.unit and self.factor == 1 else "")
 
     @property
@@ -70,7 +70,7 @@ OF_TASKS = {LANGUAGE: "perplexity", REGRESS: "rmse"}
 
 
 def score_name(settings: dict) -> str:
-    """Give the name of the score of a study with some settings; those of a translation model name a language."""
+    """Give the name of the score of a study with some settings; only those of a translation model have ``source``."""
     if "source" in settings:
         return "bleu"
     return OF_DATASETS.get(settings["dataset"]) or OF_TASKS.get(settings.get("task") or "", "accuracy")
@@ -82,7 +82,7 @@ def score_of(entry: dict) -> float | None:
 
 
 def others_of(entry: dict) -> dict[str, float]:
-    """Give what else an evaluation was judged by."""
+    """Give the further scores of an evaluation."""
     return {name: entry[name] for name in [name for name in SCORES if name in entry][1:]}
 
 
@@ -114,12 +114,12 @@ class Subject(ABC):
         """Give the command's option for the place of the data, with a space before it; empty if it has none."""
 
     def score(self, settings: dict) -> Score:
-        """Give what the networks are judged by."""
+        """Give the score of the networks."""
         return SCORES[score_name(settings)]
 
 
 class Network(Subject):
-    """What ``eta-lstm train`` trains."""
+    """The networks of ``eta-lstm train``."""
 
     command = "research study density"
     named = ("dataset", "task")

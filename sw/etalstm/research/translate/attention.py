@@ -14,11 +14,11 @@ FLOAT_BYTES = 4
 # Of a matrix product, in the time of a map's element: on a host, on a GPU; `eta-lstm research attention`
 HOST_FLOPS_PER_ELEMENT, GPU_FLOPS_PER_ELEMENT = 17.0, 270.0
 # Maps that are made at a time. On a host so many stay in a core's cache; with fewer a GPU would wait for the host.
-HOST_GROUP_BYTES, GPU_GROUP_BYTES = 1 << 20, 1 << 27
+HOST_CHUNK_BYTES, GPU_CHUNK_BYTES = 1 << 20, 1 << 27
 
 
 class Attention(nn.Module):
-    """What both kinds have in common. Sentences are worked on in groups, so that few maps are there at a time.
+    """Base of both kinds. Sentences are computed in chunks, so that few maps are in memory at a time.
 
     `recompute` says whether the maps inside are computed again in the backward pass: ``auto``, ``on`` or ``off``. The
     bits are the same. See :func:`etalstm.nn.recompute.recompute`.
@@ -29,18 +29,18 @@ class Attention(nn.Module):
         self.recompute = check_mode(recompute)
 
     def cost(self, sentences: int, steps: int, keys: int) -> Cost:
-        """Give what the maps cost of B `sentences`, T `steps` of the decoder and S `keys`."""
+        """Give the cost of the maps of B `sentences`, T `steps` of the decoder and S `keys`."""
         raise NotImplementedError
 
-    def _in_groups(self, function, queries: Tensor, keys: Tensor, shared: tuple[Tensor, ...] = ()) -> Tensor:
-        """Give the scores (B, T, S) of a function of a group's queries and keys, and of what all groups share."""
+    def _in_chunks(self, function, queries: Tensor, keys: Tensor, shared: tuple[Tensor, ...] = ()) -> Tensor:
+        """Give the scores (B, T, S): a function of a chunk's queries and keys, and of tensors that all chunks share."""
         steps, whole = (queries.shape[1], keys.shape[1]), self.cost(len(queries), queries.shape[1], keys.shape[1])
-        group_bytes = GPU_GROUP_BYTES if queries.is_cuda else HOST_GROUP_BYTES
-        size = max(1, group_bytes * len(queries) // max(1, whole.kept_bytes))
+        chunk_bytes = GPU_CHUNK_BYTES if queries.is_cuda else HOST_CHUNK_BYTES
+        size = max(1, chunk_bytes * len(queries) // max(1, whole.kept_bytes))
         mode = decided(self.recompute, whole, queries.device)
-        groups = zip(queries.split(size), keys.split(size), strict=True)
+        chunks = zip(queries.split(size), keys.split(size), strict=True)
         return torch.cat(
-            [recompute(function, *group, *shared, mode=mode, cost=self.cost(len(group[0]), *steps)) for group in groups]
+            [recompute(function, *chunk, *shared, mode=mode, cost=self.cost(len(chunk[0]), *steps)) for chunk in chunks]
         )
 
 
@@ -52,7 +52,7 @@ class DotAttention(Attention):
 
         `padding`, bool, (B, S), tells which steps of the encoder are no tokens: they have weight 0.
         """
-        return mean(self._in_groups(dot, queries, keys), keys, padding)
+        return mean(self._in_chunks(dot, queries, keys), keys, padding)
 
     def cost(self, sentences: int, steps: int, keys: int) -> Cost:
         """Give the cost: nothing is kept, as a product needs its factors only, which are inputs."""
@@ -76,7 +76,7 @@ class AdditiveAttention(Attention):
     def forward(self, queries: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
         """Give the means, (B, T, H); parameters as in :meth:`DotAttention.forward`."""
         inputs = 2 * self.query(queries), 2 * self.key(keys)
-        return mean(self._in_groups(additive, *inputs, shared=(2 * self.value,)), keys, padding)
+        return mean(self._in_chunks(additive, *inputs, shared=(2 * self.value,)), keys, padding)
 
     def cost(self, sentences: int, steps: int, keys: int) -> Cost:
         """Give the cost of the scores' maps."""

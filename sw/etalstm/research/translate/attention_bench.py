@@ -15,7 +15,7 @@ from etalstm.host.turns import take_turns
 from etalstm.network.shape import check_sizes
 from etalstm.nn.recompute import AUTO, OFF, ON, decided
 from etalstm.nn.torch_device import CPU, CUDA, check_device, device_name, peak_bytes, waited_for
-from etalstm.research.reduced.compression import held_bytes, kept_tensors
+from etalstm.research.reduced.compression import kept_tensors, storage_bytes
 from etalstm.research.translate.attention import Attention, additive, attention_of
 from etalstm.research.translate.corpus import SPECIAL, batch_of
 from etalstm.research.translate.network import Translator, loss_of
@@ -27,7 +27,7 @@ FLOATS = {CPU: 1 << 22, CUDA: 1 << 26}  # of the memory that they are measured w
 
 @dataclass(frozen=True)
 class Measured:
-    """What is measured: H, B, T, tokens of each language, kind of attention, turns and device.
+    """Sizes of a measurement: H, B, T, tokens of each language; kind of attention, turns and device.
 
     Three passes of each case count in each of the `runs` turns. The device is ``cpu`` or ``cuda``. On a GPU the model
     has ``torch.nn.LSTM``, on the host golden.
@@ -78,7 +78,7 @@ def _equal(one: Callable[[], list[Tensor]], other: Callable[[], list[Tensor]]) -
 
 
 def constants(runs: int, device: str = CPU) -> dict[str, float]:
-    """Measure what :mod:`etalstm.nn.recompute` and the attention take from a device, in operations of a matrix product.
+    """Measure a device's constants for :mod:`etalstm.nn.recompute`, in operations of a matrix product.
 
     Gives a dict: ``flops_per_byte``: in the time in which a byte is written to fresh memory and read again.
     ``flops_per_element``: in the time of an element of the additive attention's maps.
@@ -119,7 +119,7 @@ class _AttentionWork:
     def kept_bytes(self) -> int:
         inputs, results = self._inputs(), []
         tensors = kept_tensors(lambda: results.append(self.module(*inputs, self.padding)))
-        return held_bytes(tensors, [*inputs, self.padding, *results, *self.module.parameters()])
+        return storage_bytes(tensors, [*inputs, self.padding, *results, *self.module.parameters()])
 
     def _inputs(self) -> list[Tensor]:
         return [tensor.clone().requires_grad_() for tensor in (self.queries, self.keys)]

@@ -1,4 +1,4 @@
-"""What a run learns from: pairs of sentences from files, the vocabularies, and batches of pairs of similar length.
+"""Training data: pairs of sentences from files, the vocabularies, and batches of pairs of similar length.
 
 A file has one sentence a line; the two languages are two files of as many lines.
 
@@ -30,7 +30,7 @@ TRAINING, VALIDATION, TEST = ("train",), ("val", "valid", "validation"), ("test"
 class Pairs:
     """Sentences of one split: sentence n of the source is a translation of sentence n of the target.
 
-    `blank` counts the pairs of the files that were left out, as one of their sentences is blank.
+    `blank` counts the pairs that were left out because one of their sentences is blank.
     """
 
     source: list[str]
@@ -49,7 +49,7 @@ def read_pairs(directory: Path, names: tuple[str, ...], source: str, target: str
     """Read a split; the first of its names that has a file is taken.
 
     `source`, `target`: how the files of a language are called: ``de`` for ``train.de``, ``src`` for ``src-train.txt``.
-    `leave_blank`: leave out pairs with a blank sentence: for a training split, of which nobody counts the pairs. Raises
+    `leave_blank`: leave out pairs with a blank sentence, as a training split may. Raises
     :class:`DataError` if a file is missing, empty, no UTF-8, or packed and damaged; if the files have unequal numbers
     of lines; if a line is blank that is not to be left out. The message names file and place.
     """
@@ -95,16 +95,16 @@ class Vocabulary:
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[str]], least_count: int) -> "Vocabulary":
-        """Take the tokens that sentences have at least so often, the most frequent first, equals by alphabet.
+        """Take the tokens that occur at least `least_count` times, the most frequent first, then by alphabet.
 
         ``ValueError`` if no token is so frequent.
         """
         counts = Counter(token for sentence in sentences for token in sentence)
-        often = [token for token, count in counts.items() if count >= least_count and token not in SPECIAL]
-        if not often:
+        frequent = [token for token, count in counts.items() if count >= least_count and token not in SPECIAL]
+        if not frequent:
             most = max(counts.values(), default=0)
             raise ValueError(f"least_count must be at most {most}, that of the most frequent token, got {least_count}")
-        return cls((*SPECIAL, *sorted(often, key=lambda token: (-counts[token], token))))
+        return cls((*SPECIAL, *sorted(frequent, key=lambda token: (-counts[token], token))))
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -114,7 +114,7 @@ class Vocabulary:
         return len(self.tokens)
 
     def numbers(self, sentence: Sequence[str]) -> list[int]:
-        """Give the tokens' numbers, `UNKNOWN` for a token that the vocabulary has not; a special one's text is such."""
+        """Give the tokens' numbers, `UNKNOWN` for tokens without one, and for texts of special tokens."""
         found = (self._numbers.get(token, UNKNOWN) for token in sentence)
         return [number if number >= len(SPECIAL) else UNKNOWN for number in found]
 
@@ -130,7 +130,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """Of both languages, and how their sentences become tokens."""
+    """The vocabularies of both languages, and how sentences become tokens."""
 
     source: Vocabulary
     target: Vocabulary
@@ -176,20 +176,20 @@ def read_corpus(settings: TranslationSettings) -> Corpus:
 
     :class:`DataError` as of :func:`read_pairs`, and if every training pair is blank or too long.
     """
-    place = Path(settings.data)
+    directory = Path(settings.data)
     languages = settings.source, settings.target
-    pairs = read_pairs(place, TRAINING, *languages, leave_blank=True).first(settings.sentences)
+    pairs = read_pairs(directory, TRAINING, *languages, leave_blank=True).first(settings.sentences)
     if not pairs:
-        raise DataError(f"{place}: every training pair has a blank sentence")
-    validation = read_pairs(place, VALIDATION, *languages).first(settings.sentences)
-    has_test = has_split(place, TEST, *languages)
-    test = read_pairs(place, TEST, *languages).first(settings.sentences) if has_test else None
+        raise DataError(f"{directory}: every training pair has a blank sentence")
+    validation = read_pairs(directory, VALIDATION, *languages).first(settings.sentences)
+    has_test = has_split(directory, TEST, *languages)
+    test = read_pairs(directory, TEST, *languages).first(settings.sentences) if has_test else None
     tokens, longest = settings.reading, settings.longest
     both = zip(pairs.source, pairs.target, strict=True)
     divided = [(tokens.of(ours), tokens.of(theirs)) for ours, theirs in both]
     short = [pair for pair in divided if max(map(len, pair)) <= longest]
     if not short:
-        raise DataError(f"{place}: every training pair has more than longest = {longest} tokens")
+        raise DataError(f"{directory}: every training pair has more than longest = {longest} tokens")
     sources, targets = zip(*short, strict=True)
     known = Vocabulary.of(sources, settings.least_count), Vocabulary.of(targets, settings.least_count)
     vocabularies = Vocabularies(*known, tokens)
@@ -231,7 +231,7 @@ def padded(sentences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     return tensor, lengths
 
 
-def grouped(
+def by_length(
     lengths: Sequence[tuple[int, ...]], size: int, generator: np.random.Generator | None = None
 ) -> list[list[int]]:
     """Divide pairs into batches of similar length; give the numbers of the pairs of each batch.

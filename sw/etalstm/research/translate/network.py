@@ -22,7 +22,7 @@ _SIZES = Sizes()
 
 @dataclass(frozen=True)
 class Memory:
-    """What the decoder reads of a source: the encoder's outputs (B, S, H), and which steps are padding (B, S)."""
+    """A source as the decoder reads it: the encoder's outputs (B, S, H), and which steps are padding (B, S)."""
 
     keys: Tensor
     padding: Tensor
@@ -45,11 +45,11 @@ class Translator(nn.Module):
     def __init__(self, source_tokens: int, target_tokens: int, sizes: Sizes = _SIZES, recompute: str = AUTO, **lstm):
         super().__init__()
         hidden, embedding = sizes.hidden, sizes.embedding
-        between = {"num_layers": sizes.layers, "dropout": sizes.dropout if sizes.layers > 1 else 0.0, **lstm}
+        common = {"num_layers": sizes.layers, "dropout": sizes.dropout if sizes.layers > 1 else 0.0, **lstm}
         self.source_embedding = nn.Embedding(source_tokens, embedding, padding_idx=PADDING)
         self.target_embedding = nn.Embedding(target_tokens, embedding, padding_idx=PADDING)
-        self.encoder = LSTM(embedding, hidden // 2, bidirectional=True, **between)
-        self.decoder = LSTM(embedding, hidden, **between)
+        self.encoder = LSTM(embedding, hidden // 2, bidirectional=True, **common)
+        self.decoder = LSTM(embedding, hidden, **common)
         self.attention = attention_of(sizes.attention, hidden, recompute)
         self.combine, self.output = nn.Linear(2 * hidden, hidden), nn.Linear(hidden, target_tokens)
         self.dropout = nn.Dropout(sizes.dropout)
@@ -59,7 +59,7 @@ class Translator(nn.Module):
         self.encoder.delta_threshold = self.decoder.delta_threshold = threshold
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Memory, State]:
-        """Read sources (B, S) of lengths (B,); give what the attention reads, and the decoder's first state."""
+        """Read sources (B, S) of lengths (B,); give the attention's memory, and the decoder's first state."""
         embedded = self.dropout(self.source_embedding(source))
         packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
         outputs, (h, c) = self.encoder(packed)
@@ -92,7 +92,7 @@ def real_steps(batch: Batch) -> Tensor:
 
 
 def loss_of(scores: Tensor, batch: Batch) -> Tensor:
-    """Give the mean over the real steps of the negative logarithm of what the wanted tokens have."""
+    """Give the mean over the real steps of the wanted tokens' negative log-probabilities."""
     return nn.functional.cross_entropy(scores, batch.wanted[real_steps(batch)])
 
 

@@ -39,8 +39,8 @@ def beam_search(
     """Follow the W best beginnings of each sentence, and take the best that ends; parameters as of
     :func:`greedy_search`.
 
-    With a `width` W of 1 the result is that of :func:`greedy_search`. A translation's logarithm of probability is
-    divided by its tokens, end included, to the power of `penalty`. ``ValueError`` if `longest` or `width` is below 1.
+    With a `width` W of 1 the result is that of :func:`greedy_search`. A translation's log-probability is divided by
+    its number of tokens, end included, to the power of `penalty`. ``ValueError`` if `longest` or `width` is below 1.
     """
     check_size("longest", longest)
     check_size("width", width)
@@ -57,7 +57,7 @@ def beam_search(
 
 
 class _Beams:
-    """The beginnings that a search follows: W for each of B sentences, in rows of one after the other.
+    """The beginnings that a search follows: W for each of B sentences, one sentence after the other.
 
     `last` has the last token of each, (B·W,). `ended` is bool, (B, W).
     """
@@ -65,7 +65,7 @@ class _Beams:
     def __init__(self, sentences: int, width: int, longest: int, penalty: float):
         self._penalty = penalty
         self._first = torch.arange(sentences)[:, None] * width  # row of each sentence's first beginning
-        self._sums = torch.full((sentences, width), -torch.inf)  # logarithms of probabilities
+        self._sums = torch.full((sentences, width), -torch.inf)  # log-probabilities
         self._sums[:, 0] = 0.0  # at first all beginnings are the same one
         self._lengths = torch.zeros(sentences, width)
         self._tokens = torch.empty(sentences, width, 0, dtype=torch.int64)
@@ -73,11 +73,11 @@ class _Beams:
         self.last = torch.full((sentences * width,), START)
 
     def extend(self, scores: Tensor, state: State) -> State:
-        """Take the best continuations, given logarithms of probabilities (B·W, V); give their states."""
+        """Take the best continuations, given log-probabilities (B·W, V); give their states."""
         sentences, width = self._sums.shape
         scores = scores.reshape(sentences, width, -1)
         only_end = torch.full_like(scores[0, 0], -torch.inf)
-        only_end[END] = 0.0  # what has ended stays as it is
+        only_end[END] = 0.0  # an ended beginning stays as it is
         scores = torch.where(self.ended[:, :, None], only_end, scores)
         sums = self._sums[:, :, None] + scores
         lengths = self._lengths + ~self.ended
@@ -93,7 +93,7 @@ class _Beams:
         return h[:, rows], c[:, rows]
 
     def best(self) -> list[list[int]]:
-        """Give the tokens of each sentence's best translation; one that has not ended only where none has."""
+        """Give the tokens of each sentence's best translation: of those that have ended, if there are any."""
         ranks = self._sums / self._lengths**self._penalty
         ranks = ranks.masked_fill(~self.ended & self.ended.any(1, keepdim=True), -torch.inf)
         return [_before_end(tokens[best].tolist()) for tokens, best in zip(self._tokens, ranks.argmax(1), strict=True)]

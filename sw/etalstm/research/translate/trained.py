@@ -1,4 +1,4 @@
-"""A model with its vocabularies: what translates texts and is scored. Checkpoints of such models."""
+"""A model with its vocabularies, which translates texts and is scored. Checkpoints of such models."""
 
 import hashlib
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from etalstm.errors import CheckpointError
 from etalstm.network.delta_inputs import read_input_thresholds
 from etalstm.nn.training import state_of
 from etalstm.research.module_run import ModuleCheckpoint, ModuleDescription, ModulePosition
-from etalstm.research.translate.corpus import Batch, Pairs, Vocabularies, batch_of, grouped, padded
+from etalstm.research.translate.corpus import Batch, Pairs, Vocabularies, batch_of, by_length, padded
 from etalstm.research.translate.network import Translator, loss_of
 from etalstm.research.translate.search import beam_search, greedy_search
 from etalstm.research.translate_settings import SPACES, Tokens, TranslationSettings
@@ -24,9 +24,7 @@ from etalstm.train.folder import RunFolder
 
 
 class TranslationPosition(ModulePosition):
-    """Where a run is: `best` is the lowest validation loss, `delta_threshold` that of the next iteration, where δ has a
-    target.
-    """
+    """The position of a run, its lowest validation loss, and the next iteration's threshold of δ, if any."""
 
     best: float | None = None
     delta_threshold: float | None = Field(default=None, ge=LEAST, le=MOST)
@@ -41,7 +39,7 @@ class TranslationDescription(ModuleDescription):
 
 @dataclass(frozen=True)
 class TranslationCheckpoint(ModuleCheckpoint[TranslationDescription]):
-    """A model, what Adam remembers, and where the run is."""
+    """A model, the state of Adam, and the position of the run."""
 
     KEY, FORMAT, WHAT = "etalstm-translate", 2, "checkpoint of a translation model"
     DESCRIPTION = TranslationDescription
@@ -52,19 +50,19 @@ class TranslationCheckpoint(ModuleCheckpoint[TranslationDescription]):
         position: TranslationPosition,
     ) -> Self:  # fmt: skip
         """Take the checkpoint of a run; `vocabularies` is the text of their file."""
-        found = TranslationDescription(identity=identity, vocabularies=_hashed(vocabularies), position=position)
+        found = TranslationDescription(identity=identity, vocabularies=_digest(vocabularies), position=position)
         return cls(found, state_of(model, optimizer, position.adam_steps))
 
     @classmethod
     def of_translation(cls, path: Path, identity: dict, vocabularies: str) -> Self:
         """Read the checkpoint of a run; raises as :meth:`of_run`, and if the vocabularies are others."""
         found = cls.of_run(path, identity)
-        if found.description.vocabularies != _hashed(vocabularies):
+        if found.description.vocabularies != _digest(vocabularies):
             raise CheckpointError(f"{path}: of another run: its vocabularies are not those here")
         return found
 
 
-def _hashed(text: str) -> str:
+def _digest(text: str) -> str:
     """Give the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -84,7 +82,7 @@ BATCH = 64  # sentences that are translated at once
 
 @dataclass(frozen=True)
 class Trained:
-    """A model and what belongs to it; a translation is cut after `longest` tokens."""
+    """A model with its vocabularies; a translation is cut after `longest` tokens."""
 
     model: Translator
     vocabularies: Vocabularies
@@ -97,7 +95,7 @@ class Trained:
         found = [""] * len(texts)
         real = [number for number, source in enumerate(sources) if source]
         self.model.eval()
-        for batch in grouped([(len(sources[number]),) for number in real], BATCH):
+        for batch in by_length([(len(sources[number]),) for number in real], BATCH):
             numbers = [real[number] for number in batch]
             source = padded([sources[number] for number in numbers])
             for number, tokens in zip(numbers, self._search(*source, beam), strict=True):
@@ -128,19 +126,21 @@ class Trained:
 
 
 def batches_of(sources: list, targets: list, size: int, generator=None) -> list[Batch]:
-    """Divide pairs of sentences into padded batches, as :func:`etalstm.research.translate.corpus.grouped` does."""
+    """Divide pairs of sentences into padded batches, as :func:`etalstm.research.translate.corpus.by_length` does."""
     lengths = [(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
-    numbers = grouped(lengths, size, generator)
+    numbers = by_length(lengths, size, generator)
     return [batch_of([sources[n] for n in batch], [targets[n] for n in batch]) for batch in numbers]
 
 
 def make_model(settings: TranslationSettings, vocabularies: Vocabularies, engine: str | Device) -> Translator:
     """Make a model with first weights that the seed gives."""
-    how: dict[str, Any] = {name: getattr(settings, name) for name in ("recompute", "storage", "theta", "slices")}
-    how["input_threshold"] = read_input_thresholds(settings.input_threshold)
+    arguments: dict[str, Any] = {name: getattr(settings, name) for name in ("recompute", "storage", "theta", "slices")}
+    arguments["input_threshold"] = read_input_thresholds(settings.input_threshold)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        return Translator(len(vocabularies.source), len(vocabularies.target), settings.sizes, engine=engine, **how)
+        return Translator(
+            len(vocabularies.source), len(vocabularies.target), settings.sizes, engine=engine, **arguments
+        )
 
 
 def load(path: Path | str, engine: str | Device = "golden", last: bool = False) -> tuple[TranslationSettings, Trained]:

@@ -96,21 +96,21 @@ class Trainer(ModuleRun[TranslationSettings, TranslationPosition]):
         if self._pruning:
             self._pruning.take(reductions["delta_density"])
         threshold = self._pruning and self._pruning.threshold
-        self._at(iteration=iteration + 1, batch=self.position.batch + 1, delta_threshold=threshold)
-        return {"kind": "iteration", **self._place(), "loss": loss, "norm": norm} | reductions
+        self._move(iteration=iteration + 1, batch=self.position.batch + 1, delta_threshold=threshold)
+        return {"kind": "iteration", **self._counts(), "loss": loss, "norm": norm} | reductions
 
     def _end_epoch(self) -> dict:
         loss = self.trained.loss(self._corpus.validation)
         score, signature = self.trained.score(self._corpus.validation)
         best = self.position.best is None or loss < self.position.best
-        self._at(epoch=self.position.epoch + 1, batch=0, best=loss if best else self.position.best)
+        self._move(epoch=self.position.epoch + 1, batch=0, best=loss if best else self.position.best)
         if best:
-            self._taken().write(self._folder.best)
+            self._take_checkpoint().write(self._folder.best)
         self._save()
-        entry = {"kind": "epoch", **self._place(), "loss": loss, "bleu": score, "signature": signature}
+        entry = {"kind": "epoch", **self._counts(), "loss": loss, "bleu": score, "signature": signature}
         return self._timed(entry)
 
-    def _taken(self) -> TranslationCheckpoint:
+    def _take_checkpoint(self) -> TranslationCheckpoint:
         run = self._settings.identity, self._vocabularies, self.position
         return TranslationCheckpoint.of(self.model, self.optimizer, *run)
 
@@ -121,7 +121,7 @@ class Trainer(ModuleRun[TranslationSettings, TranslationPosition]):
         greedy, signature = self.trained.score(pairs)
         beam, _ = self.trained.score(pairs, BEAM)
         return {
-            "kind": "test", **self._place(), "split": "test" if self._corpus.test else "validation",
+            "kind": "test", **self._counts(), "split": "test" if self._corpus.test else "validation",
             "loss": self.trained.loss(pairs), "bleu": greedy, "bleu_beam": beam, "beam": BEAM, "signature": signature,
         }  # fmt: skip
 
@@ -151,7 +151,7 @@ class Translation(Subject):
     def train(self, settings: TranslationSettings):
         """Train once in a folder that is removed again."""
         entries: list[dict] = []
-        with tempfile.TemporaryDirectory() as place, RunFolder(Path(place)) as folder:
+        with tempfile.TemporaryDirectory() as directory, RunFolder(Path(directory)) as folder:
             folder.open(False)
             last = Trainer(settings, read_corpus(settings), folder, settings.engine).run(entries.append)
         if last["kind"] != "test":
