@@ -1,4 +1,4 @@
-"""The memory ports of the HBM controller: AXI3, and how an AXI4 manager that keeps its limits drives one."""
+"""The memory ports of the HBM controller: AXI3, and the connection of an AXI4 manager that keeps its limits."""
 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -54,7 +54,7 @@ class AXI3(wiring.Signature):
         return type(self) is type(other)
 
 
-def narrow(m, port, manager) -> None:
+def connect_port(m, port, manager) -> None:
     """Drive an HBM port with a manager whose bursts have at most 16 beats, as every port of the accelerator does.
 
     IDs and lengths lose or gain high bits; channels that the manager lacks stay idle.

@@ -1,4 +1,4 @@
-"""How many bit errors the memory controllers have found: reads their counters, one after the other, all the time."""
+"""The number of bit errors that the memory controllers have found, from their counters, which are polled."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -19,14 +19,14 @@ _SUM_BITS = 13  # of two counters of each controller
 class BitErrors(wiring.Component):
     """Adds up the counters of all controllers, round after round.
 
-    A round reads each counter once, over APB. Its sums show after its last read. A read takes three cycles and the time
-    that the controller takes to answer. A controller that never answers stops the rounds.
+    A round reads each counter once, over APB. The sums change after the round's last read. A read takes three cycles
+    and the controller's response time. A controller that never answers stops the rounds.
 
     Members
     -------
     stack0, stack1 : :py:`Out(APB())`
     calibrated : :py:`In(1)`
-        The controllers are set up. Before, their registers belong to the vendor's logic, and nothing is read.
+        The controllers are set up. Until then the vendor's logic uses their registers, and nothing is read.
     found : :py:`Out(32)`
         As ``contract.BoardRegister.BIT_ERRORS`` shows it; 0 until a round is complete, and without `calibrated`.
     """
@@ -36,28 +36,28 @@ class BitErrors(wiring.Component):
         super().__init__({**buses, "calibrated": In(1), "found": Out(32)})
 
     def elaborate(self, platform):
-        """The place in the round, and the sums."""
+        """Count the position in the round, and add up."""
         m = Module()
         register, controller, stack = Signal(range(len(REGISTERS))), Signal(range(CONTROLLERS)), Signal(range(STACKS))
-        place = Cat(register, controller, stack)
+        position = Cat(register, controller, stack)
         sums, failed = [Signal(_SUM_BITS, name=name) for name in ("corrected", "uncorrectable")], Signal()
-        restart = [place.eq(0), *(each.eq(0) for each in sums), failed.eq(0)]
+        restart = [position.eq(0), *(each.eq(0) for each in sums), failed.eq(0)]
         registers = Array(Const(each, _REGISTER_BITS) for each in REGISTERS)
         idle, done, bus = self._access(m, stack, _address(controller, registers[register]))
         count = bus.prdata[:COUNT_BITS]
         totals = [sums[0] + Mux(register[1], 0, count), sums[1] + Mux(register[1], count, 0)]
         unreadable = failed | bus.pslverr
         with m.If(done):
-            m.d.sync += [place.eq(place + 1), failed.eq(unreadable)]
+            m.d.sync += [position.eq(position + 1), failed.eq(unreadable)]
             m.d.sync += [each.eq(total) for each, total in zip(sums, totals, strict=True)]
-            with m.If(place.all()):
+            with m.If(position.all()):
                 m.d.sync += [*restart, self.found.eq(Mux(unreadable, 0, _shown(*totals)))]
         with m.Elif(idle & ~self.calibrated):
             m.d.sync += [*restart, self.found.eq(0)]
         return m
 
     def _access(self, m, stack, address):
-        """Read an address of a stack again and again; give whether no read is under way, or ends, and the bus."""
+        """Read an address of a stack again and again; give signals "no read in flight" and "read ends", and the bus."""
         buses = Array(getattr(self, f"stack{number}") for number in range(STACKS))
         idle, done, select, enable = (Signal(name=name) for name in ("idle", "done", "select", "enable"))
         for number, bus in enumerate(buses):
@@ -87,5 +87,5 @@ def _address(controller, register):
 
 
 def _shown(corrected, uncorrectable):
-    """Put both sums where ``contract.BoardRegister.BIT_ERRORS`` has them."""
+    """Give the word of ``contract.BoardRegister.BIT_ERRORS`` for both sums."""
     return corrected | uncorrectable << BIT_ERRORS_SHIFT | BIT_ERRORS_KNOWN

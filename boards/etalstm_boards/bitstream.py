@@ -1,4 +1,4 @@
-"""Looks into a bitstream before a card is touched: is it whole, for this part, and of this contract?"""
+"""Checks a bitstream before it is loaded: is it complete, for this part, and of this contract?"""
 
 import json
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _START = bytes.fromhex("0009 0ff00ff00ff00ff000 0001")  # of every .bit file, be
 
 @dataclass(frozen=True)
 class Bitstream:
-    """What the header of a ``.bit`` file says.
+    """The header of a ``.bit`` file.
 
     Members
     -------
@@ -33,7 +33,7 @@ def read_bitstream(path: Path) -> Bitstream:
     Raises
     ------
     BuildError
-        If there is no such file, or it is no whole bitstream.
+        If there is no such file, or it is no complete bitstream.
     """
     try:
         content = path.read_bytes()
@@ -55,10 +55,10 @@ def read_bitstream(path: Path) -> Bitstream:
 
 
 def check_bitstream(bitstream: Bitstream, card: CardPlatform) -> None:
-    """Refuse what would not run there, or what this host could not talk to.
+    """Refuse a bitstream for another part, or with another version of the contract than this host's.
 
-    The contract's version is in the manifest that ``eta-lstm hw build`` writes beside the bitstream; without one, the
-    driver will tell.
+    The contract's version is in the manifest that ``eta-lstm hw build`` writes beside the bitstream. Without a manifest
+    only the driver checks the version, when it opens the card.
 
     Raises
     ------

@@ -24,12 +24,12 @@ from etalstm_hw import generate
 from etalstm_hw.config import preset
 
 PLATFORMS: dict[str, type[CardPlatform]] = {"vcu128": VCU128Platform, "u280": U280Platform}
-_UNUSED = (".bat", ".json", ".debug.v")  # of what Amaranth writes: for Windows, for other tools, for debugging
+_UNUSED = (".bat", ".json", ".debug.v")  # endings of Amaranth's files for Windows, for other tools, for debugging
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a card is built for.
+    """Board, configuration and link that a bitstream is built for.
 
     Members
     -------
@@ -47,7 +47,7 @@ class Options:
 
 
 def results(board: str) -> tuple[str, ...]:
-    """Name the files that Vivado adds to a build's directory and that one wants to keep, the bitstream first."""
+    """Name the files that Vivado adds to a build's directory and that are results, the bitstream first."""
     reports = (f"{board}_{name}.rpt" for name in ("timing", "utilization_place", "power", "drc", "methodology"))
     return f"{board}.bit", f"{board}.bin", f"{board}.log", *reports
 
@@ -58,7 +58,7 @@ def platform(board: str) -> CardPlatform:
     Raises
     ------
     ValueError
-        If there is none of that name; the message lists those there are.
+        If there is none of that name; the message lists the known names.
     """
     if board not in PLATFORMS:
         raise ValueError(f"unknown board {board!r}, expected one of: {', '.join(PLATFORMS)}")
@@ -66,9 +66,9 @@ def platform(board: str) -> CardPlatform:
 
 
 def build_id(options: Options) -> int:
-    """Give 32 bits that tell what a bitstream was built from: the generator's sources, and the options.
+    """Give 32 bits that identify what a bitstream was built from: the generator's sources, and the options.
 
-    Equal sources and options give equal numbers on every machine; it is never 0, which stands for a simulation.
+    Equal sources and options give equal numbers on every machine. The number is never 0, which means a simulation.
     """
     digest = hashlib.sha256(json.dumps([vars(options), version("amaranth")]).encode())
     for package in (etalstm_hw, etalstm_boards):
@@ -128,7 +128,7 @@ def prepare(options: Options) -> BuildPlan:
 
 
 def _constraints(card: CardPlatform) -> str:
-    """Write the properties of the bitstream, and what is not timed: button, slot reset, lights, console."""
+    """Write the properties of the bitstream, and the untimed pins: button, slot reset, lights, console."""
     lines = [f"set_property {key} {{{value}}} [current_design]" for key, value in card.programming.items()]
     lines += [f"set_false_path -from [get_ports {{{pin}_0__io}}]" for pin in ("cpu_reset", "pcie_perst")]
     outputs = [f"led_{number}__io" for number in range(card.lights)]
@@ -139,7 +139,7 @@ def _constraints(card: CardPlatform) -> str:
 
 
 def _manifest(options: Options, files: dict[str, str], build: int) -> str:
-    """Describe a build: what for, what identifies it, where the memory's ports go, what the files hold."""
+    """Describe a build: board and preset, its identity, the users of the memory's ports, digests of the files."""
     config = preset(options.preset)
     settings, ports = clocking(config.clock_mhz), port_map(config)
     described = {

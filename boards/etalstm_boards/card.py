@@ -1,4 +1,4 @@
-"""The whole design on a card: pins, clocks, the vendor's controllers, and the accelerator's side between them."""
+"""The whole design on a card: pins, clocks, the vendor's controllers, and the shell that connects them."""
 
 from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Elaboratable, Instance, Module, ResetSignal, Signal
 from amaranth.lib import io
@@ -23,14 +23,14 @@ _TRANSCEIVERS = ("rx_p", "rx_n", "tx_p", "tx_n")
 
 
 class Card(Elaboratable):
-    """What a :class:`etalstm_boards.platform.CardPlatform` builds.
+    """The design that a :class:`etalstm_boards.platform.CardPlatform` builds.
 
     Parameters
     ----------
     config : Config
     link : Link
     build : int
-        What the console calls it.
+        Its number, which the console shows.
     """
 
     def __init__(self, config: Config, link: Link, build: int):
@@ -78,7 +78,7 @@ class Card(Elaboratable):
         m.d.comb += [bit_errors.calibrated.eq(ready), shell.bit_errors.eq(bit_errors.found)]
 
     def _console(self, m, platform, shell, hbm):
-        """Tell on the serial port what the lights tell, and more."""
+        """Send the state of the card on the serial port."""
         console = Console(self._build, bit_cycles=round(BOARD_HZ / BAUD), interval_cycles=BOARD_HZ)
         m.submodules.console = DomainRenamer("board")(console)
         m.submodules.uart_tx = pin = io.Buffer("o", platform.request("uart", 0, dir={"tx": "-"}).tx)

@@ -32,17 +32,17 @@ class Clocking:
 
     @property
     def accelerator_mhz(self) -> float:
-        """What the accelerator gets."""
+        """Frequency of the accelerator's clock."""
         return float(INPUT_MHZ * self.multiplier / self.divider)
 
     @property
     def hbm_mhz(self) -> float:
-        """What the memory's ports get."""
+        """Frequency of the clock of the memory's ports."""
         return float(INPUT_MHZ * self.multiplier / self.hbm_divider)
 
 
 def clocking(clock_mhz: float) -> Clocking:
-    """Find the fastest clock of the accelerator that is not faster than wanted.
+    """Find the fastest clock of the accelerator that is not faster than `clock_mhz`.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def clocking(clock_mhz: float) -> Clocking:
         if not 2 <= divider <= 128 or hbm_divider < 1 or vco > HBM_MHZ[1] * hbm_divider:
             continue
         hbm = vco / hbm_divider
-        # The fastest; of equals one whose memory clock is whole, then the lowest memory clock, then the lowest VCO.
+        # The fastest; among equals a memory clock of whole MHz, then the lowest memory clock, then the lowest VCO.
         rank = (vco / divider, hbm.denominator == 1, -hbm, -vco)
         if best is None or rank > best[0]:
             best = rank, Clocking(multiplier, divider, int(hbm_divider))
@@ -79,7 +79,7 @@ class ClockGenerator(wiring.Component):
     -------
     i, reset : :py:`In(1)`           100 MHz, already on a clock net
     accelerator, hbm : :py:`Out(1)`  the clocks
-    locked : :py:`Out(1)`            both run as they should
+    locked : :py:`Out(1)`            both clocks are stable
     """
 
     def __init__(self, settings: Clocking):

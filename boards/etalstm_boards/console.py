@@ -1,10 +1,10 @@
-"""A status line on the card's serial port, for whoever has only its USB cable; nothing is received."""
+"""A status line on the card's serial port, for users who have only its USB cable; nothing is received."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
-STATES = ("waiting", "idle", "running", "failed")  # for clocks and memory; in this order the later ones go first
+STATES = ("waiting", "idle", "running", "failed")  # "waiting" is for clocks and memory; the last that holds is shown
 _TEMPERATURES = 128
 _DIGITS = 3  # of a temperature
 
@@ -45,11 +45,11 @@ class Transmitter(wiring.Component):
 
 
 class Console(wiring.Component):
-    """Sends a line at equal intervals that says how the card is.
+    """Sends a line with the state of the card at equal intervals.
 
-    ``eta-lstm 1234abcd running  programs 0000002a  memory  40  41 C``: what the BUILD register reads as; a state of
-    :data:`STATES`; how many programs have begun since the card's reset; the temperature of each memory stack. All of it
-    is of the moment when the line begins.
+    ``eta-lstm 1234abcd running  programs 0000002a  memory  40  41 C``: the value of the BUILD register; a state of
+    :data:`STATES`; the number of programs that have begun since the card's reset; the temperature of each memory stack.
+    All values are sampled when the line begins.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Console(wiring.Component):
         super().__init__({"ready": In(1), "running": In(1), "error": In(1), "temperature": In(15), "o": Out(1, init=1)})
 
     def elaborate(self, platform):
-        """Count programs; after each interval take all values, then send the line character by character."""
+        """Count programs; after each interval sample all values, then send the line character by character."""
         m = Module()
         m.submodules.transmitter = transmitter = self._transmitter
         characters = stream.Signature(8).create()
@@ -86,17 +86,17 @@ class Console(wiring.Component):
 
         state, counted, temperature = Signal(range(len(STATES))), Signal(32), Signal(15)
         line = self._line(Array(map(_text, _padded(STATES)))[state], counted, temperature)
-        place, cycles = Signal(range(len(line) // 8 + 1), init=len(line) // 8), Signal(range(self._interval_cycles))
+        position, cycles = Signal(range(len(line) // 8 + 1), init=len(line) // 8), Signal(range(self._interval_cycles))
         m.d.comb += [
             self.o.eq(transmitter.o),
-            characters.payload.eq(line.word_select(place, 8)),
-            characters.valid.eq(place != len(line) // 8),
+            characters.payload.eq(line.word_select(position, 8)),
+            characters.valid.eq(position != len(line) // 8),
         ]
         m.d.sync += cycles.eq(cycles + 1)
         with m.If(characters.valid & characters.ready):
-            m.d.sync += place.eq(place + 1)
+            m.d.sync += position.eq(position + 1)
         with m.If(cycles == self._interval_cycles - 1):
-            m.d.sync += [cycles.eq(0), place.eq(0), counted.eq(programs), temperature.eq(self.temperature)]
+            m.d.sync += [cycles.eq(0), position.eq(0), counted.eq(programs), temperature.eq(self.temperature)]
             for number, holds in enumerate((1, self.ready, self.running, self.error)):
                 with m.If(holds):
                     m.d.sync += state.eq(number)

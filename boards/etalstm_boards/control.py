@@ -1,4 +1,4 @@
-"""The host's register accesses: to the machine, while it is up, and to the board itself, always."""
+"""The host's register accesses: to the board itself at any time, to the machine while it is not in reset."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -16,8 +16,8 @@ _SPACE_BITS = (contract.BOARD_SPACE_BYTES - 1).bit_length()
 class Control(wiring.Component):
     """Answers every access of the host, one at a time.
 
-    Addresses below the board's registers go to the machine; while that is not up, and beyond its registers, reads give
-    0 and writes do nothing. So no access waits for a machine that is in reset. Addresses above
+    Addresses below the board's registers go to the machine. While the machine is not `up`, and at addresses beyond its
+    registers, reads give 0 and writes do nothing. So no access waits for a machine that is in reset. Addresses above
     ``contract.BOARD_SPACE_BYTES`` repeat.
 
     Members
@@ -48,7 +48,7 @@ class Control(wiring.Component):
         """Take an access, pass it on or answer it, give the answer back."""
         m = Module()
         host, machine = self.host, self.machine
-        address, word, sent_address, sent_data = Signal(_SPACE_BITS), Signal(32), Signal(), Signal()
+        address, word, address_taken, data_taken = Signal(_SPACE_BITS), Signal(32), Signal(), Signal()
         inside = Signal()
         m.d.comb += [
             machine.awaddr.eq(address),
@@ -63,17 +63,17 @@ class Control(wiring.Component):
                 with m.If(host.awvalid & host.wvalid):
                     m.d.comb += [host.awready.eq(1), host.wready.eq(1)]
                     m.d.sync += [address.eq(host.awaddr), word.eq(host.wdata)]
-                    m.d.sync += [sent_address.eq(0), sent_data.eq(0)]
+                    m.d.sync += [address_taken.eq(0), data_taken.eq(0)]
                     m.next = "write"
                 with m.Elif(host.arvalid):
                     m.d.comb += host.arready.eq(1)
                     m.d.sync += address.eq(host.araddr)
                     m.next = "read"
             with m.State("write"):
-                m.d.comb += [machine.awvalid.eq(inside & ~sent_address), machine.wvalid.eq(inside & ~sent_data)]
+                m.d.comb += [machine.awvalid.eq(inside & ~address_taken), machine.wvalid.eq(inside & ~data_taken)]
                 m.d.sync += [
-                    sent_address.eq(sent_address | machine.awready),
-                    sent_data.eq(sent_data | machine.wready),
+                    address_taken.eq(address_taken | machine.awready),
+                    data_taken.eq(data_taken | machine.wready),
                 ]
                 m.d.comb += machine.bready.eq(1)
                 m.d.comb += self.reset.eq(
@@ -87,7 +87,7 @@ class Control(wiring.Component):
                     m.next = "idle"
             with m.State("read"):
                 m.d.comb += machine.arvalid.eq(inside)
-                m.d.sync += word.eq(self._own(address))
+                m.d.sync += word.eq(self._board_register(address))
                 with m.If(~inside):
                     m.next = "answer"
                 with m.Elif(machine.arready):
@@ -103,8 +103,8 @@ class Control(wiring.Component):
                     m.next = "idle"
         return m
 
-    def _own(self, address):
-        """What a register of the board reads as."""
+    def _board_register(self, address):
+        """Give the value of the board's register at an address."""
         words = {
             BoardRegister.STATUS: self.status,
             BoardRegister.TEMPERATURE: self.temperature,

@@ -28,9 +28,9 @@ def channels_of(bus: wiring.Signature) -> dict[str, list[str]]:
 class Crossing(wiring.Component):
     """Carries every channel of a bus through a FIFO from one clock domain to another; nothing is lost or reordered.
 
-    Throughput: a beat per cycle of the slower clock. Latency: some cycles of both clocks. It also keeps the paths
-    of the two sides apart, so each may lie in a region of the chip of its own. Both domains must be reset together,
-    and long enough that each sees it.
+    Throughput: a beat per cycle of the slower clock. Latency: some cycles of both clocks. No combinational path leads
+    from one side to the other, so each may lie in a region of the chip of its own. Both domains must be reset together,
+    for at least a cycle of either clock.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The vendor's controller of the memory in the package: its settings, and how it is connected."""
+"""The vendor's controller of the memory in the package: its settings and its connections."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ class Hbm(wiring.Component):
     -------
     hbm00 … hbm31 : :py:`In(AXI3())`
     calibrated, trip : :py:`Out(1)`
-        Both stacks are ready; one is too hot.
+        Both stacks are ready; at least one is too hot.
     temperature : :py:`Out(15)`
         In degrees Celsius, the first stack in bits 6:0, the second in bits 14:8.
     stack0, stack1 : :py:`In(APB())`
@@ -94,7 +94,7 @@ class Hbm(wiring.Component):
         complete, trips = Signal(STACKS), Signal(STACKS)
         ports: dict[str, Any] = {}
         for stack in range(STACKS):
-            place = slice(8 * stack, 8 * stack + _TEMPERATURE_BITS)
+            bits = slice(8 * stack, 8 * stack + _TEMPERATURE_BITS)
             ports |= self._registers(stack)
             ports |= {
                 f"i_HBM_REF_CLK_{stack}": ClockSignal("board"),
@@ -102,7 +102,7 @@ class Hbm(wiring.Component):
                 f"i_APB_{stack}_PRESET_N": ~ResetSignal("board"),
                 f"o_apb_complete_{stack}": complete[stack],
                 f"o_DRAM_{stack}_STAT_CATTRIP": trips[stack],
-                f"o_DRAM_{stack}_STAT_TEMP": self.temperature[place],
+                f"o_DRAM_{stack}_STAT_TEMP": self.temperature[bits],
             }
         for port in self._used:
             ports |= self._port(port)

@@ -1,4 +1,4 @@
-"""Makes requests to the host of the machine's levels."""
+"""Turns rising levels of the machine into interrupt requests to the host."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -8,8 +8,8 @@ from amaranth.lib.wiring import In, Out
 class Interrupt(wiring.Component):
     """Turns each rise of a level into one request to XDMA, even when rises follow each other quickly.
 
-    XDMA wants a request to stay until it has acknowledged it, and to fall before the next (AMD PG195). A rise before
-    the acknowledgement of the one before is remembered; several such are one.
+    XDMA wants a request to stay until XDMA has acknowledged it, and to fall before the next (AMD PG195). A rise before
+    the last request's acknowledgement is remembered; several such rises make one request.
 
     Members
     -------
@@ -23,7 +23,7 @@ class Interrupt(wiring.Component):
         super().__init__({"level": In(1), "request": Out(1), "acknowledge": In(1)})
 
     def elaborate(self, platform):
-        """Wait, ask until acknowledged, let the request fall when it has been served or the next one waits."""
+        """Wait, request until acknowledged, let the request fall when the level falls or the next rise waits."""
         m = Module()
         before, pending = Signal(), Signal()
         rise = self.level & ~before

@@ -1,4 +1,4 @@
-"""Takes a memory port away from its manager without leaving the memory with half a transaction."""
+"""Isolates a memory port from its manager without leaving half a transaction in the memory."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -7,18 +7,18 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm_boards.crossing import channels_of
 
-COUNT_BITS = 10  # bursts under way: far above what the queues and the memory hold
-AHEAD = 32  # write bursts whose addresses are out before their data
+COUNT_BITS = 10  # bursts in flight: far more than FIFOs and memory take
+AHEAD = 32  # write bursts whose addresses are written before their data
 
 
 class Isolator(wiring.Component):
-    """Passes a bus through; on request, ends what is under way on its own and lets nothing more out.
+    """Passes a bus through; on request, completes the transactions in flight by itself and starts no others.
 
     While ``stop`` is set, no address enters. Write data that an address has promised are made up, with no byte enabled.
     A memory with check bits may write them all the same: an interrupted write may leave any bytes at its addresses.
-    Answers are taken and dropped. ``quiet`` tells that nothing is under way any more. The manager may be reset, even
-    asynchronously, while ``stop`` is set: what the memory was offered is in registers here. Addresses and write data
-    are delayed by a cycle, answers not; a beat passes in every cycle.
+    Answers are taken and dropped. ``quiet`` tells that nothing is in flight any more. The manager may be reset, even
+    asynchronously, while ``stop`` is set: the signals to the memory come from registers here. Addresses and write data
+    are delayed by a cycle, answers are not; a beat passes in every cycle.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Isolator(wiring.Component):
         super().__init__({"manager": In(bus), "port": Out(bus), "stop": In(1), "quiet": Out(1)})
 
     def elaborate(self, platform):
-        """Count bursts that are not answered, and write bursts whose data are not out."""
+        """Count bursts that are not answered, and write bursts whose data are not written."""
         m = Module()
         port = self.port
         begins = self._register(m, "ar", ~self.stop)
@@ -53,7 +53,7 @@ class Isolator(wiring.Component):
         return m
 
     def _register(self, m, channel, go):
-        """Pass a channel through a register while `go`; give when something enters."""
+        """Pass a channel through a register while `go`; give a signal of each transfer into it."""
         valid, ready = f"{channel}valid", f"{channel}ready"
         port, manager = self.port, self.manager
         enters = Signal(name=f"{channel}_enters")
@@ -82,7 +82,7 @@ class Isolator(wiring.Component):
         return count == 0
 
     def _data(self, m, lengths):
-        """Give every burst its beats, after its address: real ones, or made up ones while stopped."""
+        """Give every burst its beats, after its address: the manager's, or made-up ones while stopped."""
         port = self.port
         left, middle = Signal(len(port.awlen)), Signal()  # beats after this one, inside of a burst
         last, made_up = Signal(), Signal()

@@ -1,4 +1,4 @@
-"""What a part has, what a configuration needs of it, and whether that fits."""
+"""Resources of the FPGA part, an estimate of those that a configuration needs, and whether they fit."""
 
 from dataclasses import astuple, dataclass, fields
 from fractions import Fraction
@@ -17,7 +17,7 @@ _SMALL_DEPTH = 64  # up to here a memory is made of LUTs
 
 @dataclass(frozen=True)
 class Resources:
-    """Counts of what a part is made of; block RAMs in units of 36 Kbit.
+    """Counts of a part's primitives; block RAMs in units of 36 Kbit.
 
     Members
     -------
@@ -35,7 +35,7 @@ class Resources:
         return Resources(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
     def __mul__(self, times: int) -> "Resources":
-        """What so many of the same take."""
+        """Give the resources of so many copies."""
         return Resources(*(times * amount for amount in astuple(self)))
 
     def share_of(self, part: "Resources") -> dict[str, float]:
@@ -49,7 +49,7 @@ XCVU37P = Resources(lut=1_303_680, ff=2_607_360, dsp=9_024, bram=2_016, uram=960
 
 
 def _memory(depth: int, bits: int) -> Resources:
-    """Count the RAMs of a memory: ultra RAM from 2048 words on, block RAM down to some, LUTs below."""
+    """Count the RAMs of a memory: ultra RAM above 2048 words, LUTs up to 64 words, block RAM between."""
     if depth <= _SMALL_DEPTH:
         return Resources(lut=Fraction(depth * bits, 64))
     if depth > _ULTRA_DEPTH // 2:
@@ -63,7 +63,7 @@ def _ultra(depth: int, bits: int) -> Resources:
 
 
 def estimate(config: Config) -> Resources:
-    """Estimate what a machine needs, from its lanes and its memories; flip-flops are not estimated.
+    """Estimate the resources that a machine needs, from its lanes and its memories; flip-flops are not estimated.
 
     Source of the unit costs: Yosys, ``synth_xilinx -family xcup``, of single units. ``eta-lstm hw resources``
     synthesises them all.
@@ -91,7 +91,7 @@ def check_fit(config: Config, part: Resources, name: str) -> None:
     Raises
     ------
     ValueError
-        If it needs more DSPs or RAMs than there are; the message says of what and how many. LUTs are not looked at:
+        If it needs more DSPs or RAMs than there are; the message says which and how many. LUTs are not checked, as
         their estimate is an upper bound.
     """
     needed = estimate(config)

@@ -1,4 +1,4 @@
-"""The host's link: what XDMA is for each width, and how it is connected."""
+"""The host's link: the settings of XDMA for each width, and its connections."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_boards.control import HOST_ADDRESS_BITS
-from etalstm_boards.dma import HOST_ADDRESS_BITS as DMA_ADDRESS_BITS
-from etalstm_boards.dma import HOST_ID_BITS
+from etalstm_boards.host_bridge import DMA_ADDRESS_BITS, DMA_ID_BITS
 from etalstm_boards.shell import INTERRUPTS
 from etalstm_hw import contract
 from etalstm_hw.axi.axi import AXI4, AXI4Lite
@@ -26,9 +25,9 @@ class Link:
     lanes : int
         1 << n, at most 16.
     data_bits, clock_mhz : int
-        Of XDMA's bus; together they carry what the lanes do.
+        Of XDMA's bus, which has the bandwidth of the lanes.
     device_id : str
-        What the card says it is: the identities for which the vendor's Linux driver is made.
+        The card's PCI device ID, one that the vendor's Linux driver knows.
     """
 
     lanes: int
@@ -111,7 +110,7 @@ class Xdma(wiring.Component):
                 "perst_n": In(1),
                 "clock": Out(1),
                 "resetn": Out(1),
-                "dma": Out(AXI4(DMA_ADDRESS_BITS, link.data_bits, HOST_ID_BITS)),
+                "dma": Out(AXI4(DMA_ADDRESS_BITS, link.data_bits, DMA_ID_BITS)),
                 "registers": Out(AXI4Lite(HOST_ADDRESS_BITS)),
                 "requests": In(INTERRUPTS),
                 "acknowledges": Out(INTERRUPTS),
@@ -119,7 +118,7 @@ class Xdma(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """The instance; signals that it has besides stay open."""
+        """The instance; its other signals stay open."""
         m = Module()
         ports = {
             "i_sys_clk": self.refclk,

@@ -1,4 +1,4 @@
-"""What the cards have in common: an UltraScale+ part with HBM, and where its PCIe lanes are."""
+"""The common base of the cards: an UltraScale+ part with HBM, and the pins of its PCIe lanes."""
 
 from amaranth.build import Attrs, Clock, DiffPairs, Pins, PinsN, Resource, Subsignal
 from amaranth.vendor import XilinxPlatform
@@ -11,7 +11,7 @@ _TX_N = "AL10 AM8 AN10 AP8 AR10 AR6 AT8 AU10 AU6 AV8 AW10 AY8 BA10 BB8 BC10 BC6"
 
 
 def first(pins: str, count: int) -> str:
-    """Take the first `count` of a list of pins."""
+    """Give the first `count` of a list of pins."""
     return " ".join(pins.split()[:count])
 
 
@@ -54,13 +54,13 @@ class CardPlatform(XilinxPlatform):
     Members
     -------
     name : str
-        What the command line calls it.
+        Its name on the command line.
     lights : int
-        How many LEDs there are for the states that :class:`etalstm_boards.shell.Shell` tells, at most 4.
+        Number of LEDs for the states of :class:`etalstm_boards.shell.Shell`, at most 4.
     programming : dict
         Configuration properties of the bitstream, by their names in Vivado.
     jtag_device, flash : str
-        How Vivado's hardware manager names part and configuration memory.
+        Names of part and configuration memory in Vivado's hardware manager.
     """
 
     name: str
@@ -74,5 +74,5 @@ class CardPlatform(XilinxPlatform):
 
     @property
     def part(self) -> str:
-        """What Vivado calls the part."""
+        """Vivado's name of the part."""
         return self._part

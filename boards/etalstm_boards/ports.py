@@ -1,9 +1,9 @@
-"""Which port of the memory, and which part of the chip, each port of the accelerator gets: decided here only.
+"""The map from ports of the accelerator to ports of the memory, and from channels to regions of the chip.
 
-The memory of the cards is 32 pseudo channels of 256 MiB, each with a port of its own; through the controller's switch
-every port reaches all of it, its own part with the least delay. A configuration whose ``port_bytes`` is that size has
-its channels' windows behind their ports, which are therefore the first ones, and its programs behind the next, which is
-the sequencer's. The host sees the memory at address 0 of its DMA.
+The memory of the cards is 32 pseudo channels of 256 MiB, each with a port of its own. Through the controller's switch
+every port reaches the whole memory, and its own pseudo channel with the least delay. If ``port_bytes`` of a
+configuration is that size, its channels' windows lie behind their own ports, which are therefore the first ones. Its
+programs lie behind the next port, the sequencer's. The host sees the memory at address 0 of its DMA.
 """
 
 from dataclasses import dataclass
@@ -42,20 +42,20 @@ class PortMap:
 
     @property
     def used(self) -> tuple[int, ...]:
-        """All that are connected, in ascending order."""
+        """All connected ports, in ascending order."""
         return tuple(sorted((*self.accelerator, self.host)))
 
 
 def port_map(config: Config) -> PortMap:
     """Give the first ports to the channels, in order, the next to sequencer and broadcasters, and the last to the host.
 
-    So each of the controller's two halves has a port that is used, from which it takes its clock.
+    So each of the controller's two halves has a used port, from which it takes its clock.
 
     Raises
     ------
     ValueError
-        If there are more users than ports, or the accelerator's are not as wide as the memory's, or take another part
-        of the memory for their own.
+        If there are more users than ports, or the accelerator's ports have other widths than the memory's, or windows
+        of another size.
     """
     if (config.beat_bits, config.address_bits) != (DATA_BITS, ADDRESS_BITS):
         raise ValueError(
@@ -79,9 +79,9 @@ def port_map(config: Config) -> PortMap:
 
 
 def region_of_channel(config: Config, channel: int) -> int:
-    """Give the region of the chip (SLR) where a channel lies: equal shares, the channels of a port together.
+    """Give the region of the chip (SLR) of a channel; the channels of a port are together, the regions equally full.
 
-    The first region holds the controllers of memory and host link besides, so it gets the smallest share.
+    The first region also has the controllers of memory and host link, so it gets the fewest channels.
     """
     shared = config.channel_ports
     port = channel // config.channels_per_port

@@ -1,4 +1,4 @@
-"""Loads a bitstream into a card by JTAG: now, or into its flash for every start."""
+"""Loads a bitstream into a card by JTAG: until the power goes, or into its flash for every start."""
 
 import re
 import subprocess
@@ -78,7 +78,7 @@ def script(card: CardPlatform, bitstream: Path, *, flash: bool = False, server: 
     Raises
     ------
     ValueError
-        If a name holds what would not stay one word in Tcl.
+        If a name has characters that would not stay one word in Tcl.
     """
     path = str(bitstream.resolve())
     for name, text, letters in (
@@ -103,7 +103,7 @@ def run(vivado: Path, source: Path) -> None:
     Raises
     ------
     BuildError
-        If it fails, with the errors that the log tells, or does not end within an hour.
+        If it fails, with the errors of its log, or does not end within an hour.
     """
     log = source.with_suffix(".log")
     command: list[str | Path] = [vivado, "-mode", "batch", "-nojournal", "-notrace", "-log", log, "-source", source]

@@ -1,4 +1,4 @@
-"""Reads what Vivado reported about a build."""
+"""Reads Vivado's reports of a build."""
 
 import json
 import re
@@ -18,13 +18,13 @@ class Usage:
 
     @property
     def share(self) -> float:
-        """Of what there is."""
+        """The fraction of the available resource that is used."""
         return self.used / self.available
 
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a build.
+    """The results of a build: utilization, timing, power.
 
     Members
     -------
@@ -32,7 +32,7 @@ class Report:
         From its manifest.
     utilization : dict from "lut", "ff", "dsp", "bram", "uram" to Usage
     wns_ns, whs_ns : float
-        Worst slack of setup and hold; negative: too slow.
+        Worst slack of setup and hold; negative if timing is not met.
     power_watts : float
         On the chip, estimated.
     """
@@ -47,11 +47,11 @@ class Report:
 
     @property
     def met(self) -> bool:
-        """Whether every path is as fast as it must be."""
+        """Whether timing is met."""
         return min(self.wns_ns, self.whs_ns) >= 0
 
     def as_dict(self) -> dict:
-        """Plain values."""
+        """Give the report as plain values."""
         usage = {kind: asdict(usage) | {"share": usage.share} for kind, usage in self.utilization.items()}
         return asdict(self) | {"utilization": usage, "met": self.met}
 
@@ -62,7 +62,7 @@ def read_report(directory: Path) -> Report:
     Raises
     ------
     BuildError
-        If a file is missing or does not hold what it should; the message names it.
+        If a file is missing or malformed; the message names it.
     """
     path = directory / "manifest.json"
     try:

@@ -1,4 +1,4 @@
-"""When the machine runs, and when it is held; when the host's way into the memory is open."""
+"""Sequences the resets of the machine, and of the host's path to the memory."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -10,12 +10,12 @@ DRAIN_CYCLES = 1 << 14  # 164 µs at 100 MHz: far above what the memory takes to
 
 
 class ResetSequencer(wiring.Component):
-    """Holds the machine until clocks and memory are ready, and takes it down in order.
+    """Keeps the machine in reset until clocks and memory are ready, and resets it in order.
 
-    From reset: wait until ``locked`` and ``calibrated``, hold for ``HOLD_CYCLES`` more, run. A request, or the loss of
-    the host's link, first stops the memory ports and waits until they are quiet, at most ``DRAIN_CYCLES``; then the
-    machine is held again. A memory that is too hot (``trip``) or a lost clock stops the ports too, and holds the
-    machine ``STOP_CYCLES`` later; after a trip it stays so until this domain is reset.
+    From reset: wait until ``locked`` and ``calibrated``, then ``HOLD_CYCLES`` more, then let the machine run. A
+    request, or the loss of the host's link, first stops the memory ports and waits until they are quiet, at most
+    ``DRAIN_CYCLES``; then the machine is reset. A memory that is too hot (``trip``) or a lost clock stops the ports
+    too, and resets the machine ``STOP_CYCLES`` later; after a trip it stays in reset until this domain is reset.
 
     The reset of the machine reaches the queues before the ports asynchronously. So ``hold`` never rises before ``stop``
     has reached every port. Both come from registers.
@@ -24,7 +24,7 @@ class ResetSequencer(wiring.Component):
     -------
     locked, calibrated, trip : :py:`In(1)`   clocks run; the memory is ready; the memory is too hot
     request : :py:`In(1)`                    reset the machine, at least one cycle
-    quiet : :py:`In(1)`                      nothing is under way at the memory ports
+    quiet : :py:`In(1)`                      nothing is in flight at the memory ports
     stop : :py:`Out(1)`                      let nothing of the machine into the memory
     hold : :py:`Out(1)`                      keep the machine in reset
     tripped : :py:`Out(1)`                   the memory was too hot
@@ -54,7 +54,7 @@ class ResetSequencer(wiring.Component):
         m.d.sync += count.eq(count + 1)
         with m.FSM():
             with m.State("held"):
-                # what the memory answers late is taken by the stopped ports
+                # the stopped ports take late answers of the memory
                 with m.If(~ready | self.request):
                     m.d.sync += count.eq(0)
                 with m.Elif(count == HOLD_CYCLES):
@@ -73,17 +73,16 @@ class ResetSequencer(wiring.Component):
 
 
 class Gate(wiring.Component):
-    """Closes a way into the memory in order: first stops the port, then resets what lies before it.
+    """Closes a path to the memory in order: first stops the port, then resets the logic in front of it.
 
-    From reset both are set. While ``up`` is low, or for a cycle of it, ``stop`` rises; ``hold`` follows ``STOP_CYCLES``
-    later, and both stay for ``HOLD_CYCLES`` more at least, and until ``up`` is high. They fall together. Both come from
-    registers.
+    From reset both are set. When ``up`` is low, even for one cycle, ``stop`` rises, and ``hold`` ``STOP_CYCLES`` later.
+    Both stay for at least ``HOLD_CYCLES`` more, and until ``up`` is high. They fall together. Both come from registers.
 
     Members
     -------
-    up : :py:`In(1)`     the way may be open
+    up : :py:`In(1)`     the path may be open
     stop : :py:`Out(1)`  let nothing more into the memory
-    hold : :py:`Out(1)`  keep what lies before the port in reset
+    hold : :py:`Out(1)`  keep the logic in front of the port in reset
     """
 
     def __init__(self):

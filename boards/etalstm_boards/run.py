@@ -17,8 +17,8 @@ from amaranth.build.run import BuildPlan
 from etalstm.errors import BuildError
 from etalstm_boards.tcl import MINIMUM_VIVADO
 
-_DOCKER_FAILED = 125  # exit code of `docker run` where the container was not the one that failed
-_SSH_FAILED = 255  # exit code of `ssh` where the command there was not the one that failed
+_DOCKER_FAILED = 125  # exit code of `docker run` if docker itself failed, not the container
+_SSH_FAILED = 255  # exit code of `ssh` if ssh itself failed, not the command on the other machine
 
 
 def find_vivado(path: Path | None = None) -> Path:
@@ -69,7 +69,7 @@ def run_here(plan: BuildPlan, directory: Path, vivado: Path, results: Sequence[s
     vivado : Path
         The program.
     results : sequence of str
-        Files that Vivado writes; those of an earlier run are removed. The first is the one that matters.
+        Files that Vivado writes; those of an earlier run are removed. The first one must exist at the end.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def run_in_container(plan: BuildPlan, directory: Path, image: str, results: Sequ
 
 
 def run_remotely(plan: BuildPlan, directory: Path, host: str, results: Sequence[str]) -> None:
-    """Like :func:`run_here`, on another machine by ``ssh``, and copy what it wrote here, also if it fails.
+    """Like :func:`run_here`, on another machine by ``ssh``; its files are copied back, also if it fails.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def run_remotely(plan: BuildPlan, directory: Path, host: str, results: Sequence[
     written = run(f"mkdir -p {shlex.quote(folder)} && {enter} && rm -f {names} && tar -xf -", input=_archive(plan))
     if written.returncode:
         raise BuildError(f"cannot write to the folder {folder} on {target}; it says why above")
-    profile = "if [ -f ~/.profile ]; then . ~/.profile; fi"  # which is where Vivado comes onto PATH
+    profile = "if [ -f ~/.profile ]; then . ~/.profile; fi"  # where users add Vivado to PATH
     code = run(f"{profile}; {enter} && sh {plan.script}.sh").returncode
     fetched = run(f"{enter} && tar -cf - $(ls -d {names} 2>/dev/null)", stdout=subprocess.PIPE).stdout
     _unpack(fetched, directory, results)
@@ -167,7 +167,7 @@ def _require(directory: Path, results: Sequence[str]) -> None:
 
 @contextmanager
 def _failures(directory: Path, meanings: Mapping[int, str] = MappingProxyType({})):
-    """Turn a tool's exit code into an error that says what it means, or where Vivado's log is."""
+    """Turn a tool's exit code into an error with its meaning, or with the place of Vivado's log."""
     try:
         yield
     except subprocess.CalledProcessError as error:

@@ -5,11 +5,10 @@ from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer, PulseSynchronizer, ResetSynchronizer
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from etalstm_boards.axi3 import AXI3, narrow
+from etalstm_boards.axi3 import AXI3, connect_port
 from etalstm_boards.control import HOST_ADDRESS_BITS, Control
 from etalstm_boards.crossing import Crossing
-from etalstm_boards.dma import HOST_ADDRESS_BITS as DMA_ADDRESS_BITS
-from etalstm_boards.dma import HOST_ID_BITS, HostBridge
+from etalstm_boards.host_bridge import DMA_ADDRESS_BITS, DMA_ID_BITS, HostBridge
 from etalstm_boards.interrupt import Interrupt
 from etalstm_boards.isolate import Isolator
 from etalstm_boards.ports import port_map
@@ -29,12 +28,12 @@ def hbm_name(port: int) -> str:
 
 
 class Shell(wiring.Component):
-    """Connects a machine to memory and host, resets it, and tells how it is.
+    """Connects a machine to memory and host, resets it, and shows its state.
 
-    Its clock domains come from outside: ``board`` (100 MHz, always there; its reset is the card's button), ``pcie``
-    (the host's link; in reset while that is down), ``hbm`` (in reset until the clocks run) and ``accelerator`` (its
-    reset is not looked at). The machine is held in reset until clocks and memory are ready, after a request of the
-    host, and when the memory is too hot. The host reaches the memory as soon as that is ready.
+    Its clock domains come from outside: ``board`` (100 MHz, always runs; its reset is the card's button), ``pcie`` (the
+    host's link; in reset while that is down), ``hbm`` (in reset until the clocks run) and ``accelerator`` (its reset is
+    not used). The machine is in reset until clocks and memory are ready, after a request of the host, and when the
+    memory is too hot. The host can access the memory as soon as it is calibrated.
 
     Parameters
     ----------
@@ -42,7 +41,7 @@ class Shell(wiring.Component):
     machine : Component
         With the members of :class:`etalstm_hw.machine.top.Top` and everything in domain ``sync``.
     host_bits : int
-        Width of the host's way into the memory, 256 or 512.
+        Width of the host's DMA bus, 256 or 512.
 
     Members
     -------
@@ -71,7 +70,7 @@ class Shell(wiring.Component):
         super().__init__(
             {
                 **{hbm_name(port): Out(AXI3()) for port in self._ports.used},
-                "dma": In(AXI4(DMA_ADDRESS_BITS, host_bits, HOST_ID_BITS)),
+                "dma": In(AXI4(DMA_ADDRESS_BITS, host_bits, DMA_ID_BITS)),
                 "host": In(AXI4Lite(HOST_ADDRESS_BITS)),
                 "requests": Out(INTERRUPTS),
                 "acknowledges": In(INTERRUPTS),
@@ -133,7 +132,7 @@ class Shell(wiring.Component):
 
     @staticmethod
     def _registered(m, signal, domain, name):
-        """Give a signal a cycle later, from a register: logic may show values in between, which no clock may take."""
+        """Register a signal before it crosses clocks, as logic may glitch; it is delayed by a cycle."""
         register = Signal(len(signal), name=f"{name}_registered")
         m.d[domain] += register.eq(signal)
         return register
@@ -146,7 +145,7 @@ class Shell(wiring.Component):
         return here
 
     def _sequence(self, m, reset, control, link_up):
-        """Give the sequencer what it goes by; the loss of the host's link counts as a request."""
+        """Connect the inputs of the reset sequencer; the loss of the host's link counts as a request."""
         m.submodules.request = request = PulseSynchronizer("pcie", "board")
         linked = Signal()
         m.d.board += linked.eq(link_up)
@@ -182,13 +181,13 @@ class Shell(wiring.Component):
         self._attach(m, "_host", self._bridge.port, self._ports.host, "dma", "dma_memory", stop)
 
     def _attach(self, m, name, manager, port, near, far, stop):
-        """Cross to the memory's clock, isolate, narrow to AXI3; give whether nothing is under way."""
+        """Cross to the memory's clock, isolate, connect to AXI3; give a signal that nothing is in flight."""
         bus = manager.signature
         m.submodules[f"crossing{name}"] = crossing = Crossing(bus, near=near, far=far)
         m.submodules[f"isolator{name}"] = DomainRenamer("hbm")(isolator := Isolator(bus))
         connect(m, manager, crossing.manager)
         connect(m, crossing.port, isolator.manager)
-        narrow(m, getattr(self, hbm_name(port)), isolator.port)
+        connect_port(m, getattr(self, hbm_name(port)), isolator.port)
         m.d.comb += isolator.stop.eq(stop)
         return isolator.quiet
 
@@ -214,7 +213,7 @@ class Shell(wiring.Component):
         ]
 
     def _seen_by_host(self, m, number, name):
-        """Give a number in the host's domain; it changes seldom."""
+        """Give a number, which must change seldom, in the host's domain."""
         arrived = self._synchronized(m, number, "pcie", f"arrived_{name}")
         before, steady = (Signal(len(number), name=f"{which}_{name}") for which in ("before", "steady"))
         m.d.pcie += before.eq(arrived)

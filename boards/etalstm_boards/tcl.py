@@ -1,4 +1,4 @@
-"""The Tcl that a build sources: IP, constraints, places, and checks that stop it."""
+"""The Tcl scripts of a build: IP, constraints, floorplan, and checks that stop it."""
 
 import textwrap
 
@@ -14,7 +14,7 @@ from etalstm_hw.machine.groups import path_of
 
 MINIMUM_VIVADO = (2020, 2)  # the oldest of the public designs for this part that use these settings of the IPs
 
-# Messages that mean a bitstream which does not do what was meant.
+# Messages after which the bitstream would not work as intended.
 FATAL_MESSAGES = {
     "Synth 8-3352": "a net has several drivers",
     "Synth 8-439": "a module is missing",
@@ -44,7 +44,7 @@ def _tcl(text: str) -> str:
 
 
 def setup(config: Config, link: Link, settings: Clocking) -> str:
-    """Write what comes before synthesis: the version, which messages are errors, the two IPs."""
+    """Write the script before synthesis: check of the version, messages that become errors, the two IPs."""
     version = ".".join(map(str, MINIMUM_VIVADO))
     fatal = "\n".join(f"set_msg_config -id {{{name}}} -new_severity ERROR" for name in FATAL_MESSAGES)
     check = _tcl(f"""
@@ -59,7 +59,7 @@ def setup(config: Config, link: Link, settings: Clocking) -> str:
 def _ip(name: str, module: str, properties: dict[str, str]) -> str:
     """Write the creation of an IP, in the newest version that Vivado has, synthesised with the rest of the design.
 
-    A netlist of its own would be an empty box, without clocks, until the design is linked.
+    If it were synthesised apart, it would be a black box without clocks until the design is linked.
     """
     lines = "".join(f"    CONFIG.{key} {{{value}}} \\\n" for key, value in properties.items())
     return (
@@ -71,11 +71,11 @@ def _ip(name: str, module: str, properties: dict[str, str]) -> str:
 
 
 def timing() -> str:
-    """Write the constraints between clocks that have nothing to do with each other.
+    """Write the constraints between asynchronous clocks.
 
-    All that crosses goes through synchronisers and crossings with Gray counters, so a bound on the delay is what is
-    needed: at most a period, without regard to phases. Amaranth's script takes the synchronisers out of timing; that
-    is undone, or the bits of a Gray counter could arrive in any order.
+    All signals cross through synchronisers, or FIFOs with Gray counters. These need a bound on the delay: at most a
+    period, whatever the phases. Amaranth's script takes the synchronisers out of timing. This is undone here, or the
+    bits of a Gray counter could arrive in any order.
     """
     return _tcl("""
         foreach cell [get_cells -quiet -hier -filter {amaranth.vivado.false_path == "TRUE"}] {
@@ -106,7 +106,7 @@ def timing() -> str:
 
 
 def floorplan(config: Config) -> str:
-    """Write the places of the channels: each whole in one region of the chip, those of a port in the same."""
+    """Write the floorplan: each channel in one region of the chip, the channels of a port in the same."""
     lines = []
     for region in range(REGIONS):
         cells = [
@@ -126,7 +126,7 @@ def floorplan(config: Config) -> str:
 
 
 def size_check(part: Resources) -> str:
-    """Write the check, after synthesis, that the part has as much of everything as is needed."""
+    """Write the check, after synthesis, that the part has enough of each resource."""
     rows = "\n".join(f"    {{{row}}} {getattr(part, kind)}" for kind, row in UTILIZATION_ROWS.items())
     procedure = _tcl(r"""
         set report [report_utilization -return_string]
@@ -143,7 +143,7 @@ def size_check(part: Resources) -> str:
 
 
 def timing_check() -> str:
-    """Write the check, before the bitstream, that every path is as fast as it must be."""
+    """Write the check, before the bitstream, that timing is met."""
     return _tcl("""
         foreach {kind name} {-setup WNS -hold WHS} {
             set paths [get_timing_paths $kind -max_paths 1 -nworst 1]

@@ -9,8 +9,8 @@ from etalstm_boards.vcu128 import VCU128Platform
 class U280Platform(CardPlatform):
     """The Alveo U280: the die and the PCIe lanes of the VCU128, without its lights.
 
-    Its satellite controller cuts the power when ``hbm_cattrip`` is high or not driven. It has no console: which pin of
-    its serial port the part drives has not been confirmed.
+    Its satellite controller cuts the power when ``hbm_cattrip`` is high or not driven. There is no console, as it is
+    not confirmed which pin of the serial port the part drives.
     """
 
     name = "u280"

@@ -6,7 +6,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from etalstm_boards.axi3 import ADDRESS_BITS, AXI3, DATA_BITS, ID_BITS, narrow
+from etalstm_boards.axi3 import ADDRESS_BITS, AXI3, DATA_BITS, ID_BITS, connect_port
 from etalstm_boards.card import ACCELERATOR
 from etalstm_boards.shell import Shell
 from etalstm_hw import generate
@@ -40,7 +40,7 @@ class Observed(wiring.Component):
             elif member.flow is In:
                 connect(m, flipped(mine), inner)
             else:
-                narrow(m, mine, inner)
+                connect_port(m, mine, inner)
         return m
 
 

@@ -79,8 +79,8 @@ PROOFS = [
             Change("etalstm_boards.bit_errors", "_SUM_BITS = 13", "_SUM_BITS = 8"),
         ),
         mutants=(
-            _mutant("place.eq(place + 1), failed.eq(unreadable)", "place.eq(place + 1)"),
-            _mutant("place.eq(place + 1), failed.eq(unreadable)", "failed.eq(unreadable)"),
+            _mutant("position.eq(position + 1), failed.eq(unreadable)", "position.eq(position + 1)"),
+            _mutant("position.eq(position + 1), failed.eq(unreadable)", "failed.eq(unreadable)"),
             _mutant("sums[0] + Mux(register[1], 0, count)", "sums[0] + Mux(register[0], 0, count)"),
             _mutant("Mux(register[1], count, 0)", "count"),
             _mutant("unreadable = failed | bus.pslverr", "unreadable = failed"),

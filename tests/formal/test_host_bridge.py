@@ -13,7 +13,7 @@ def host_bridge(load):
 
     Bursts of up to 4 beats there and of up to 4 here, two outstanding: bursts are cut in two, limits are reached.
     """
-    unit = load("etalstm_boards.dma").HostBridge(16)
+    unit = load("etalstm_boards.host_bridge").HostBridge(16)
     m = bench(unit)
     host, port = unit.host, unit.port
     for channel in ("ar", "aw"):
@@ -106,7 +106,7 @@ def _addresses(m, host, port, channel):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_boards.dma", old, new, survives)
+    return Mutant("etalstm_boards.host_bridge", old, new, survives)
 
 
 PROOFS = [
@@ -119,7 +119,7 @@ PROOFS = [
         small=(
             Change("etalstm_boards.axi3", "DATA_BITS = 256", "DATA_BITS = 8"),
             Change("etalstm_boards.axi3", "ADDRESS_BITS = 33", f"ADDRESS_BITS = {_ADDRESS_BITS}"),
-            Change("etalstm_boards.dma", "_AHEAD = 32", f"_AHEAD = {_AHEAD}"),
+            Change("etalstm_boards.host_bridge", "_AHEAD = 32", f"_AHEAD = {_AHEAD}"),
             Change("etalstm_hw.axi.axi", "BURST_BEATS = 16", "BURST_BEATS = 4"),
         ),
         mutants=(

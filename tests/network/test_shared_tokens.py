@@ -30,7 +30,7 @@ def test_finds_each_token_once():
     assert shared.numbers.tolist() == [[3, 1, 3], [1, 4, 2], [3, -1, 0]]
     np.testing.assert_array_equal(shared.x, vectors(np.array([0, 3, 5, 7, 9])))
     assert (shared.count, shared.scalars, shared.scalars_unshared) == (5, 10 + 8, 16)
-    part = shared.part(np.array([2, -1]))
+    part = shared.of_sequences(np.array([2, -1]))
     assert part.numbers.tolist() == [[2, -1], [1, -1], [0, -1]]
     np.testing.assert_array_equal(part.x, vectors(np.array([0, 5, 7])))
 

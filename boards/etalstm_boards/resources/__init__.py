@@ -1,5 +1,5 @@
-"""What a configuration takes of a part, by Yosys' count.
+"""The FPGA resources that a configuration needs, counted after synthesis by Yosys.
 
 ``units`` cuts the Verilog, ``synthesis`` maps each unit once, ``count`` and ``packing`` count it, ``depth`` finds the
-deepest logic. ``report`` puts this together; begin there. ``limits`` says what is too much.
+deepest logic. ``report`` combines them; begin there. ``limits`` has the limits that a design should keep to.
 """

@@ -1,4 +1,4 @@
-"""Counts what the primitives of a netlist take of a part."""
+"""Counts the resources that the primitives of a netlist take."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -8,7 +8,7 @@ from etalstm_boards.resources.synthesis import Cell
 
 _LUTS = {
     **{f"LUT{inputs}": 1 for inputs in range(1, 7)},
-    "INV": 1,  # a LUT at worst; mostly a neighbour takes it in
+    "INV": 1,  # a LUT at worst; mostly it is merged into a neighbour
     "SRL16E": 1,
     "SRLC32E": 1,
     "RAM32X1D": 2,
@@ -30,7 +30,7 @@ _OTHERS = {
     **{name: Resources() for name in ("CARRY4", "CARRY8", "MUXF7", "MUXF8", "MUXF9")},
 }
 COST = {name: Resources(lut=luts) for name, luts in _LUTS.items()} | _OTHERS
-"""What each primitive takes."""
+"""The resources of each primitive."""
 
 
 def count(cells: Iterable[Cell], stubs: Iterable[str]) -> Resources:

@@ -1,9 +1,9 @@
 """Finds the deepest logic between registers, across the borders of units.
 
 Paths start and end at flip-flops, memories, DSP slices with registers and the ports of the whole design. A path's
-depth is its LUTs; a multiplier (a DSP slice without registers) and a carry chain count apart, a chain once however long
-it is, and the multiplexers behind the LUTs of a slice not at all. A distributed RAM's read and a shift register's tap
-are LUTs.
+depth is its number of LUTs. Multipliers (DSP slices without registers) and carry chains are counted separately, a chain
+of any length once; multiplexers behind the LUTs of a slice are not counted. A distributed RAM's read and a shift
+register's tap are LUTs.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ class Path:
     Members
     -------
     weight : LUTs, multipliers and chains in one number that orders paths
-    start, end : what is at its ends
+    start, end : names of the register or port at its ends
     """
 
     weight: int
@@ -50,14 +50,14 @@ class Path:
 
 @dataclass
 class Timing:
-    """What a user of a unit has to know of it. Port bits are pairs: place of the port in the unit's list, bit.
+    """The timing of a unit as seen from outside. Port bits are pairs: number of the port in the unit's list, bit.
 
     Members
     -------
     ends : for each input bit the deepest logic to a register: weight, name of the register
     starts : for each output bit the deepest logic from one
     through : for each output bit the weight of the logic from each input bit that reaches it
-    deepest : the deepest path that has both ends in the unit or the units that it uses, and crosses no unit alone
+    deepest : the deepest path that has both ends in the unit or its subunits, except paths inside of one subunit
     """
 
     ends: dict = field(default_factory=dict)
@@ -106,7 +106,7 @@ def timing(
     Raises
     ------
     ValueError
-        If the logic has a loop; the message names a register or cell behind it.
+        If the logic has a loop; the message names a register or cell that it drives.
     """
     graph = _Graph()
     carries = {bit for cell in netlist.cells if cell.type == "CARRY4" for bit in cell.outputs["CO"]}
@@ -126,7 +126,7 @@ def timing(
 
 
 def _follow(graph: _Graph, inputs: Mapping[int, tuple], outputs: Iterable[tuple]) -> Timing:
-    """Carry the starts forward and the ends backward through the nets, in the order of the logic."""
+    """Propagate the starts forward and the ends backward through the nets, in topological order."""
     result = Timing()
     order = _sort(graph, [*graph.ends, *(bit for _, bit in outputs if isinstance(bit, int))])
     arrivals: dict[int, tuple[int, str]] = {}
@@ -156,7 +156,7 @@ def _follow(graph: _Graph, inputs: Mapping[int, tuple], outputs: Iterable[tuple]
 
 
 def _cross(graph: _Graph, order: list[int], inputs: Mapping[int, tuple], outputs: Iterable[tuple], result: Timing):
-    """Find the logic that leads from inputs to outputs with no register between."""
+    """Find the combinational paths from inputs to outputs."""
     wanted = {bit for _, bit in outputs}
     for net in reversed(order):
         if net in wanted:
@@ -177,7 +177,7 @@ def _cross(graph: _Graph, order: list[int], inputs: Mapping[int, tuple], outputs
 
 
 def _sort(graph: _Graph, last: Iterable[int]) -> list[int]:
-    """Order the nets that lead to those given so that each comes after those before it."""
+    """Order the nets that lead to `last` topologically."""
     order: list[int] = []
     state: dict[int, str] = {}
     for net in last:
@@ -226,7 +226,7 @@ def _add_primitive(graph: _Graph, cell: Cell, carries: set):
 
 
 def _read_address(kind: str, port: str) -> str | None:
-    """Port whose change shows at an output at once: that of the distributed RAMs and shift registers."""
+    """Name the port with a combinational path to an output: the address of distributed RAMs and shift registers."""
     if kind.startswith("SRL"):
         return "A"
     if not kind.startswith("RAM") or kind.startswith("RAMB"):

@@ -1,4 +1,4 @@
-"""What a design on the part should keep to, and which of its paths do not, with the reason."""
+"""Limits that a design on the part should keep to, and the paths that exceed them, with the reason."""
 
 DEEPEST_LEVELS = 12
 """LUTs between two registers: about what routes at 250 MHz on a part of this speed."""

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from etalstm_boards.resources.synthesis import Cell
 
 PAIRED_INPUTS = 5
-_COMMON_ENOUGH = 64  # a net of more readers, a select of a wide multiplexer, is tried with its nearest readers only
+_MOST_TRIED = 64  # of a net with more readers, such as a wide multiplexer's select, only the nearest ones are tried
 
 
 def pairs(cells: Iterable[Cell]) -> int:
     """Count the pairs of LUTs that fit one LUT of the part.
 
-    Two LUTs are paired if they share an input and have no more than five different ones between them. Those that feed a
-    carry chain stay alone, since the chain takes both outputs. Shift registers of up to 16 bits go in pairs where the
-    taps are the same. Greedy, those that share most first: a vendor's tool, which also pairs what shares nothing where
-    room is short, finds more.
+    Two LUTs are paired if they share an input and have at most five different inputs together. LUTs that feed a carry
+    chain stay alone, since the chain takes both outputs. Shift registers of up to 16 bits are paired if their taps are
+    the same. The matching is greedy, LUTs that share most inputs first. A vendor's tool finds more pairs: if space is
+    short, it also pairs LUTs that share no input.
     """
     cells = list(cells)
     chained = {bit for cell in cells if cell.type == "CARRY4" for port in ("S", "DI") for bit in cell.inputs[port]}
@@ -31,7 +31,7 @@ def pairs(cells: Iterable[Cell]) -> int:
 
 
 def _match(inputs: list[frozenset], readers: dict[int, list[int]]) -> int:
-    """Match greedily: first those that share four inputs or more, at last those that share one."""
+    """Match greedily: first LUTs that share four inputs or more, at last those that share one."""
     free, found = set(range(len(inputs))), 0
     for least in range(PAIRED_INPUTS - 1, 0, -1):
         for one in sorted(free):
@@ -55,7 +55,7 @@ def _partner(
             if len(inputs[one] & inputs[other]) >= least and len(inputs[one] | inputs[other]) <= PAIRED_INPUTS:
                 return other
             tried += 1
-            if tried == _COMMON_ENOUGH:
+            if tried == _MOST_TRIED:
                 break
     return None
 

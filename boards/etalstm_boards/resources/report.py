@@ -1,4 +1,4 @@
-"""Counts what a design takes of a part, unit by unit."""
+"""Counts the resources of a design, unit by unit."""
 
 import os
 from collections import Counter
@@ -23,10 +23,10 @@ class Row:
     -------
     name : the module
     instances : of it in the design
-    each : what one takes, without the units that it uses, LUTs in pairs where they fit
-    unpaired : LUTs of one if each were alone: an upper bound
+    each : resources of one instance, without the units that it uses; LUTs are paired if they fit
+    unpaired : LUTs of one instance without pairing: an upper bound
     deepest : the deepest path that ends in it or meets in it; none if it has no logic between registers
-    memories : for each memory what it became, in one instance
+    memories : for each memory the primitive that it is mapped to, in one instance
     """
 
     name: str
@@ -38,24 +38,24 @@ class Row:
 
     @property
     def total(self) -> Resources:
-        """What all instances take."""
+        """Resources of all instances."""
         return self.each * self.instances
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a design takes, the unit that takes most LUTs first."""
+    """The resources of a design by unit, the unit with most LUTs first."""
 
     rows: list[Row]
 
     @property
     def total(self) -> Resources:
-        """What the design takes."""
+        """Resources of the design."""
         return sum((row.total for row in self.rows), Resources())
 
     @property
     def unpaired(self) -> int | Fraction:
-        """LUTs of the design if each were alone."""
+        """LUTs of the design without pairing."""
         return sum(row.unpaired * row.instances for row in self.rows)
 
     @property

@@ -24,7 +24,7 @@ _PACKING = (
     "chtype -set DSP48E1 t:DSP48E2; xilinx_dsp -family xc7; chtype -set DSP48E2 t:DSP48E1; "
     "setparam -unset USE_DPORT t:DSP48E2"
 )
-_KEPT = "cells.json 1"  # what the cache has of a netlist; number it afresh when `_reduce` changes
+_CACHED = "cells.json 1"  # the cached form of a netlist; count it up when `_reduce` changes
 _MODULE_COMMAND = "import sys; from pyosys import libyosys; libyosys.run_pass(sys.argv[2], libyosys.Design())"
 _MEMORY = re.compile(r"mapping memory (\S+) via \$__XILINX_(\w+)_$", re.M)
 _MEMORY_OF_FLIP_FLOPS = re.compile(r"using FF mapping for memory (\S+)$", re.M)
@@ -44,7 +44,7 @@ class Cell:
     type : its name
     inputs, outputs : bits of each port; an int names a net, a str is a constant
     registered : of a DSP slice, whether it has registers in it
-    name : of what it stores, where it stores anything
+    name : of the register or memory that it stores, if it stores any
     """
 
     type: str
@@ -62,7 +62,7 @@ class Netlist:
     -------
     inputs, outputs : bits of each port
     cells : the primitives
-    memories : for each memory of the unit what it became: ``URAM``, ``BLOCKRAM_SDP``, ``LUTRAM_SDP`` … or ``FF``
+    memories : for each memory of the unit what it is mapped to: ``URAM``, ``BLOCKRAM_SDP``, ``LUTRAM_SDP`` … or ``FF``
     """
 
     inputs: dict[str, list]
@@ -115,7 +115,7 @@ def synthesise(unit: Unit) -> Netlist:
         (directory / "cells.json").write_text(json.dumps(_reduce(module, log)))
         (directory / "netlist.json").unlink()
 
-    made_from = [unit.text, unit.top, _SYNTHESIS, _PACKING, _KEPT]
+    made_from = [unit.text, unit.top, _SYNTHESIS, _PACKING, _CACHED]
     directory, _ = cached_build("synthesis", made_from, build, lambda: version)
     reduced = json.loads((directory / "cells.json").read_text())
     return Netlist(**reduced | {"cells": [Cell(*cell) for cell in reduced["cells"]]})

@@ -1,4 +1,4 @@
-"""Cuts Verilog into units that are synthesised once each, however often they are used."""
+"""Cuts Verilog into units, each of which is synthesised once, however often it is used."""
 
 import hashlib
 import re

@@ -42,7 +42,7 @@ def rounded(x):
 
 
 def round_bf16(x):
-    """Round a float32 array to bfloat16, to nearest even; a NaN stays a NaN, what overflows becomes infinite."""
+    """Round a float32 array to bfloat16, to nearest even; a NaN stays a NaN, overflow becomes infinite."""
     words = np.ascontiguousarray(x, np.float32).view(np.uint32)
     up = words + np.uint32(0x7FFF) + (words >> np.uint32(16) & np.uint32(1))
     chosen = np.where(words & np.uint32(0x7FFF_FFFF) > np.uint32(0x7F80_0000), words | np.uint32(QUIET), up)
@@ -50,17 +50,17 @@ def round_bf16(x):
 
 
 def pack_bf16(low, high):
-    """Put two float32 arrays of one shape into one of words, which are no numbers: what ``VectorOp.PACK`` makes of
-    them.
+    """Pack two float32 arrays of one shape into one of words, as ``VectorOp.PACK`` does.
 
-    The arrays, each rounded by :func:`round_bf16`, become the lower and the upper halves.
+    The arrays, each rounded by :func:`round_bf16`, become the lower and the upper halves of the words. The words have
+    type float32, but their values as numbers mean nothing.
     """
     halves = (round_bf16(array).view(np.uint32) for array in (low, high))
     return (next(halves) >> np.uint32(16) | next(halves)).view(np.float32)
 
 
 def unpack_bf16(words):
-    """Give the two arrays of bfloat16 numbers, as float32, that :func:`pack_bf16` has put into one of words."""
+    """Give the two arrays of bfloat16 numbers, as float32, that :func:`pack_bf16` has packed."""
     bits = np.ascontiguousarray(words, np.float32).view(np.uint32)
     return (bits << np.uint32(16)).view(np.float32), (bits & np.uint32(0xFFFF_0000)).view(np.float32)
 
@@ -97,7 +97,7 @@ def _encode(values, threshold, bf16, words):
 
 @njit(nogil=True, cache=True)
 def _decode(words, bf16, bits):
-    """Fill `bits` with elements; give the words used, what is wrong and in which block."""
+    """Fill `bits` with elements; give the words used, and the problem with the block that has it."""
     at = 0
     for first in range(0, bits.size, STREAM_BLOCK):
         block, count = first // STREAM_BLOCK, min(STREAM_BLOCK, bits.size - first)
@@ -126,7 +126,7 @@ def _decode(words, bf16, bits):
 
 
 @njit(nogil=True, cache=True)
-def _tally(values, threshold, counts):
+def _count_kept(values, threshold, counts):
     for n in range(values.size):
         if is_kept(values[n], threshold):
             counts[n // STREAM_BLOCK] += 1
@@ -137,9 +137,9 @@ def encode(values: np.ndarray, threshold: float = 0.0, bf16: bool = False, beat_
 
     Raises ``ValueError`` if `values` is no such array, or the threshold is negative or no number.
 
-    An element x is kept if it is neither zero nor |x| < `threshold`; what is not kept is read back as +0. With `bf16`
-    kept words are rounded to bfloat16, two in a word. The stream, uint32, (words,), is filled up with 0 to a multiple
-    of `beat_words`.
+    An element x is kept if it is neither zero nor |x| < `threshold`; all others are read back as +0. With `bf16` kept
+    elements are rounded to bfloat16, two in a word. The stream, uint32, (words,), is filled up with 0 to a multiple of
+    `beat_words`.
     """
     values = _vector("values", values, np.float32)
     least = np.float32(check_threshold("threshold", threshold))
@@ -149,7 +149,7 @@ def encode(values: np.ndarray, threshold: float = 0.0, bf16: bool = False, beat_
 
 
 def decode(words: np.ndarray, count: int, bf16: bool = False, beat_words: int = 1) -> np.ndarray:
-    """Restore `count` elements, float32: the inverse of :func:`encode`, but for what it dropped and rounded.
+    """Restore `count` elements, float32: the inverse of :func:`encode`, except for dropping and rounding.
 
     Raises :class:`StreamError` if no :func:`encode` writes such words: too few, too many, or a mask that the elements
     do not fit. The message names the block.
@@ -169,7 +169,7 @@ def decode(words: np.ndarray, count: int, bf16: bool = False, beat_words: int = 
 
 
 def whole_blocks(words: np.ndarray, bf16: bool = False) -> int:
-    """Count the blocks of a stream that the first words of it, uint32, hold whole."""
+    """Count the blocks of a stream that lie completely in its first words, uint32."""
     block, at = 0, 0
     while at < words.size:
         kept = int(words[at]).bit_count()
@@ -179,10 +179,10 @@ def whole_blocks(words: np.ndarray, bf16: bool = False) -> int:
 
 
 def kept_by_block(values: np.ndarray, threshold: float = 0.0) -> np.ndarray:
-    """Count what :func:`encode` keeps of each block of a float32 vector; int64, (blocks,)."""
+    """Count the elements that :func:`encode` keeps of each block of a float32 vector; int64, (blocks,)."""
     values = _vector("values", values, np.float32)
     counts = np.zeros(_blocks(values.size), np.int64)
-    _tally(values, np.float32(threshold), counts)
+    _count_kept(values, np.float32(threshold), counts)
     return counts
 
 
@@ -194,8 +194,8 @@ def density(values: np.ndarray, threshold: float = 0.0) -> float:
 def stream_words(kept, count: int, bf16: bool = False) -> int:
     """Give the words of a stream of `count` elements, masks included, before it is filled up to a beat.
 
-    `kept` is how many elements are kept, in all or of each block; a block's odd half word counts whole, so bf16 needs
-    them by block. Raises ``ValueError`` if `kept` does not suit `count` or `bf16`.
+    `kept` counts the kept elements, in all or by block. With `bf16` it must be by block, as each block fills up its
+    last word. Raises ``ValueError`` if `kept` does not suit `count` or `bf16`.
     """
     kept = np.asarray(kept)
     if kept.ndim and kept.size != _blocks(count):
@@ -208,8 +208,8 @@ def stream_words(kept, count: int, bf16: bool = False) -> int:
 def index_words(start, beats, elements, kept, address) -> np.ndarray:
     """Give the words of index beats, uint32, (…, 4), as the comment in :mod:`etalstm_hw.contract.streams` has them.
 
-    The arguments are integers, or arrays of them that broadcast. `address` is the beat of the channel's window where
-    the index itself lies.
+    The arguments are integers, or arrays of them that broadcast. `address` is that of the index itself, in beats of the
+    channel's window.
     """
     given = {"start": start, "beats": beats, "elements": elements, "kept": kept, "address": address}
     words = {name: np.asarray(value, np.uint64) for name, value in given.items()}

@@ -10,7 +10,7 @@ _OF_MANY = (Counter.CYCLE_KINDS, Counter.READ_BEATS, Counter.WRITE_BEATS, Counte
 def named_counters(words: Sequence[int], beat_bytes: int) -> dict:
     """Name the counters, given in the order of :class:`Counter`, and turn beats into bytes.
 
-    Gives a dict: ``cycles``; ``channel_cycles``: what the channels' PEs did, by :class:`Cycle` in small letters, summed
+    Gives a dict: ``cycles``; ``channel_cycles``: cycles of the channels' PEs by :class:`Cycle` in small letters, summed
     over channels; ``mac_phase``, ``activation``, ``scalars_seen``, ``scalars_skipped``, ``rows_seen``,
     ``rows_skipped``; ``read_bytes`` and ``write_bytes`` by :class:`Traffic` in small letters; ``program_bytes``.
     """

@@ -1,7 +1,7 @@
-"""A cell's intermediates outside the machine: a header that says whose they are, the words, and a checksum.
+"""A cell's intermediates outside the machine: a header that identifies them, the words, and a checksum.
 
-A stream is what one channel keeps of one kind for one cell's batch tile and group of units, spilled to the host or
-encoded by it; its words are those in the machine's memory. All is little-endian:
+A stream has the intermediates of one kind that one channel stores for a batch tile and a group of units of one cell,
+spilled to the host or encoded by the host. Its words are those in the machine's memory. All is little-endian:
 
 ====== ======================= ===============================================================
 byte   field                   meaning
@@ -40,7 +40,7 @@ HEADER_BYTES = _FIELDS.size + _CRC.size
 
 
 class Encoding(IntEnum):
-    """What the words are."""
+    """How the words encode the elements."""
 
     FLOAT32 = 0  #: blocks: a mask, then what is kept
     BF16 = 1  #: likewise, kept words rounded and packed by two
@@ -49,7 +49,7 @@ class Encoding(IntEnum):
 
 @dataclass(frozen=True)
 class StreamHeader:
-    """What a stream is; `elements`, `kept` and `words` are counts."""
+    """The header of a stream; `elements`, `kept` and `words` are counts."""
 
     network: int
     layer: int
@@ -67,12 +67,12 @@ class StreamHeader:
     def __str__(self):
         names = [f"P_{kind}" for kind in KINDS] + ["gates"]
         kind = names[self.kind] if self.kind < len(names) else f"kind {self.kind}"
-        part = f"channel {self.channel}, batch tile {self.tile}, group {self.group}"
-        return f"stream {kind} of layer {self.layer}, step {self.step} ({part})"
+        source = f"channel {self.channel}, batch tile {self.tile}, group {self.group}"
+        return f"stream {kind} of layer {self.layer}, step {self.step} ({source})"
 
     @property
     def position(self) -> tuple[int, ...]:
-        """Where it belongs: layer, step, kind, channel, batch tile, group."""
+        """The stream's position in the network: layer, step, kind, channel, batch tile, group."""
         return self.layer, self.step, self.kind, self.channel, self.tile, self.group
 
 
@@ -84,15 +84,14 @@ def network_id(shape: NetworkShape, batch: int, steps: int, slices: int) -> int:
 
 
 def seal(header: StreamHeader, words: np.ndarray) -> bytes:
-    """Put header, words, uint32, (header.words,), and checksum together."""
+    """Give the bytes of header, checksum and words, uint32, (header.words,)."""
     fields = _FIELDS.pack(MAGIC, VERSION, *map(int, astuple(header)), 0)
     body = np.ascontiguousarray(words, "<u4").tobytes()
     return fields + _CRC.pack(zlib.crc32(body, zlib.crc32(fields))) + body
 
 
 def unseal(data: bytes, network: int) -> tuple[StreamHeader, np.ndarray]:
-    """Check a stream from :func:`seal`, its masks too, and take it apart into header and words, uint32,
-    (header.words,).
+    """Check a stream from :func:`seal`, including its masks; give header and words, uint32, (header.words,).
 
     `network` is the :func:`network_id` that it must have. The :class:`StreamError` names what is wrong: length, magic,
     version, checksum, network, a count, or a block.
@@ -115,9 +114,7 @@ def unseal(data: bytes, network: int) -> tuple[StreamHeader, np.ndarray]:
 
 
 def read_header(data: bytes) -> StreamHeader:
-    """Read the first ``HEADER_BYTES`` of a stream; only magic, version and length are checked, with a
-    :class:`StreamError`.
-    """
+    """Read the header of a stream; :class:`StreamError` if magic or version are wrong, or bytes are missing."""
     if len(data) < HEADER_BYTES:
         raise StreamError(f"a stream has a header of {HEADER_BYTES} bytes, got {len(data)}")
     magic, version, *fields, _ = _FIELDS.unpack_from(data)
@@ -141,7 +138,7 @@ def _check_counts(header: StreamHeader, words: np.ndarray) -> None:
         if not header.elements == header.kept == words.size:
             raise StreamError(f"{header}: {words.size} words are no {header.elements} elements, {header.kept} kept")
         return
-    if header.elements > 32 * words.size:  # a mask for every 32, so no array of a forged size is ever made
+    if header.elements > 32 * words.size:  # each block of 32 has a mask: no array of a forged size is allocated
         raise StreamError(f"{header}: {words.size} words cannot hold {header.elements} elements")
     try:
         values = values_of(header, words)

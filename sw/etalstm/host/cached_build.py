@@ -1,6 +1,6 @@
-"""Builds that are made once: folders in the user's cache, named by what they depend on, whole or not there.
+"""Cached builds: folders in the user's cache, named by a hash of their inputs, that appear only when complete.
 
-And Numba's caches of machine code, from which older code is dropped.
+Also drops outdated machine code from Numba's caches.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ SEAL = "sha256.json"
 
 
 def seal(directory: Path) -> None:
-    """Note the digest of every file in a folder, and have all of them on the disk."""
+    """Write the digest of every file in a folder into a file there, and flush all of them to the disk."""
     files = [path for path in sorted(directory.rglob("*")) if path.is_file()]
     digests = {str(path.relative_to(directory)): _digest(path) for path in files}
     (directory / SEAL).write_text(json.dumps(digests, indent=1))
@@ -39,7 +39,7 @@ def seal(directory: Path) -> None:
 
 
 def is_sealed(directory: Path) -> bool:
-    """Say whether every file that a folder was sealed with is there as it was; files that came later do not count."""
+    """Tell whether all files that a folder was sealed with are unchanged; files added later do not count."""
     try:
         digests = json.loads((directory / SEAL).read_text())
         return all(_digest(directory / name) == digest for name, digest in digests.items())
@@ -58,8 +58,7 @@ _CACHE_FORMAT = "sealed"  # of the folders; another text makes every key a new o
 def cache_directory() -> Path:
     """Create and give the folder of builds, :func:`cache_path`.
 
-    Raises :class:`ToolchainError` if it cannot be created, or another user could have put something there: what is
-    there will be run.
+    Raises :class:`ToolchainError` if it cannot be created, or another user could write there: programs in it are run.
     """
     directory = cache_path()
     try:
@@ -88,14 +87,14 @@ def _check_trusted(directory: Path) -> None:
 def cached_build(
     kind: str, key: Sequence[str], build: Callable[[Path], object], tools: Callable[[], str]
 ) -> tuple[Path, bool]:
-    """Build once what `key` describes.
+    """Give the folder of a build, and build it if it is not in the cache.
 
-    `kind`: folder of the cache, and what the folders in it hold. `key`: everything that the result depends on, besides
-    what `tools` gives: the tools that build, with their versions. `build`: fills the empty folder that it is given.
+    `kind`: subfolder of the cache for builds of this kind. `key`: everything that the result depends on, except the
+    tools; `tools` gives these with their versions. `build`: fills the empty folder that it is given.
 
-    Returns the folder, and whether it was built by this call. It appears under its name only when complete and on the
-    disk, with the digests of its files; a folder that does not agree with them is built again. Of several processes
-    that want it at once one builds and the others wait.
+    Returns the folder, and whether this call has built it. The folder gets its name only when complete and on the disk,
+    with the digests of its files; a folder that does not match its digests is built again. If several processes want it
+    at once, one builds and the others wait.
 
     Raises :class:`ToolchainError` if the cache cannot be written.
     """
@@ -108,7 +107,7 @@ def cached_build(
             _check_trusted(folder)
         if is_sealed(final):
             return final, False
-        _sweep(parent)
+        _remove_abandoned(parent)
         with (parent / f"{digest}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if is_sealed(final):  # by another process, in the meantime
@@ -135,8 +134,8 @@ def _build(final: Path, build: Callable[[Path], object]) -> None:
         raise
 
 
-def _sweep(parent: Path) -> None:
-    """Remove the folders of builds that were killed: their locks are free."""
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the folders of builds that were killed, which are those whose locks are free."""
     for working in parent.glob("*.*/"):
         with (parent / f"{working.name.partition('.')[0]}.lock").open("w") as lock:
             try:
@@ -147,11 +146,11 @@ def _sweep(parent: Path) -> None:
 
 
 def drop_older_code(modules: Iterable[Path], others: Iterable[ModuleType] = ()) -> None:
-    """Remove the cached machine code of some modules that is older than any of them or than any of `others`.
+    """Remove the cached machine code of `modules` that is older than any of them or than any of `others`.
 
-    Numba looks only at the file of the cached function itself. But the machine code holds the functions that it calls
-    and the constants that it reads, too: after a change of one of those it would silently do what it did before.
-    `modules` are the paths of those with cached functions, `others` what these take functions or constants from.
+    Numba checks only the file of the cached function itself. But the machine code contains the functions that it calls
+    and the constants that it reads. After a change of one of those, the old code would still run. `modules` are paths
+    of modules with cached functions; these import functions or constants from `others`.
     """
     modules = list(modules)
     sources = [*modules, *(Path(inspect.getfile(other)) for other in others)]

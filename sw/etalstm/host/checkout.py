@@ -1,4 +1,4 @@
-"""Names the version of the code that runs."""
+"""Names the Git commit of the running code."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The computer that this runs on: its processors, processes that share work on them, its memory and its garbage."""
+"""The computer that this runs on: processors, pools of processes, memory limits, garbage collection."""
 
 import gc
 import os
@@ -23,7 +23,7 @@ def count_processors() -> int:
 
 @cache
 def processor_name() -> str:
-    """Name the processor's model: what Linux tells of the first one, else the machine's architecture."""
+    """Name the processor's model as Linux names the first one's, elsewhere the machine's architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
     except OSError:
@@ -34,14 +34,14 @@ def processor_name() -> str:
 
 
 class Workers(ProcessPoolExecutor):
-    """A pool of processes that ends at once where its context is left by an interrupt: no result is wanted then."""
+    """A pool of processes that ends at once if an interrupt leaves its context: no result is wanted then."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
         self._others = {child.pid for child in active_children()}
 
     def submit(self, *arguments, **options):
-        """Hand on a call. The first one starts the processes: a signal waits until they have what they begin with."""
+        """Submit a call. The first call starts the processes; signals are deferred until they have been set up."""
         with signals_deferred():
             return super().submit(*arguments, **options)
 
@@ -60,7 +60,7 @@ class Workers(ProcessPoolExecutor):
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """Let signals that end a process wait for the end of a ``with`` statement; in the main thread, which gets them."""
+    """Defer signals that end a process to the end of a ``with`` statement; only in the main thread, which gets them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -77,14 +77,14 @@ def signals_deferred() -> Iterator[None]:
 
 
 def _say_nothing(_) -> None:
-    """Take the place of ``threading.excepthook``: up to Python 3.11 a pool's thread fails at a cancelled result."""
+    """Replace ``threading.excepthook``: up to Python 3.11 a pool's thread fails at a cancelled result."""
 
 
 def worker_processes(count: int, start: Callable[..., None] | None = None, arguments: tuple = ()) -> Workers:
-    """Give a pool of processes, which are started anew and not forked.
+    """Give a pool of processes, which are spawned, not forked.
 
-    A fork copies one thread of a process and the locks that all of its threads hold. A child that needs such a lock
-    waits for ever. PyTorch, OpenMP and compiled loops all have threads.
+    A fork copies only one thread of a process, but the locks of all its threads. A child that needs such a lock waits
+    for ever. PyTorch, OpenMP and compiled loops all have threads.
 
     `start` is called with `arguments` in each process first; it must have a name in a module.
     """
@@ -95,7 +95,7 @@ _GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container, or of a job
 
 
 def host_bytes() -> int:
-    """Count the bytes of memory that this process can have: the computer's, or what it is limited to."""
+    """Count the bytes of memory that this process can have: the computer's, or a lower limit."""
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft != resource.RLIM_INFINITY:
@@ -106,13 +106,13 @@ def host_bytes() -> int:
 
 
 def check_host_memory(what: str, needed_bytes: int) -> None:
-    """Raise :class:`HostMemoryError` for what this computer cannot hold, before any of it is allocated.
+    """Raise :class:`HostMemoryError` if this computer has less than `needed_bytes`, before they are allocated.
 
-    `what` needs the memory, a plural; `needed_bytes` are the least that it needs.
+    `what` names in the plural what needs at least these bytes.
     """
-    there = host_bytes()
-    if needed_bytes > there:
-        raise HostMemoryError(f"{what} need {needed_bytes:,} bytes of memory, this computer has {there:,}")
+    available = host_bytes()
+    if needed_bytes > available:
+        raise HostMemoryError(f"{what} need {needed_bytes:,} bytes of memory, this computer has {available:,}")
 
 
 # New objects between two collections. With Python's own 700, collections take two fifths of the time to elaborate

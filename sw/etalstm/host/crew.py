@@ -1,4 +1,4 @@
-"""Threads for compiled loops, and the loop that makes arrays what the machine reads."""
+"""Threads for compiled loops, and the loop that flushes subnormals in arrays for the machine."""
 
 import importlib
 import os
@@ -10,14 +10,14 @@ import numpy as np
 from etalstm.host.computer import count_processors
 
 SERIAL_PRODUCTS = 1_000_000  # below, waking other threads costs more than they save
-COPY_PRODUCTS = 8  # that take as long as a word that is copied
+COPY_PRODUCTS = 8  # copying a word takes as long as so many products
 
 
 class Crew:
     """This process's threads, one per processor it may use.
 
-    They sleep while they wait. OpenMP's threads spin, and where other programs ran too, two of them were eight times
-    slower than one.
+    They sleep while they wait. OpenMP's threads spin: beside other programs, two of them were eight times slower than
+    one.
     """
 
     def __init__(self):
@@ -29,12 +29,12 @@ class Crew:
     def _start(self):
         self._pool = ThreadPoolExecutor(max(1, self.size - 1), "golden")  # the caller's thread works, too
 
-    def share(self, count: int, products: int, call, work=None) -> None:
+    def run(self, count: int, products: int, call, work=None) -> None:
         """Run ``call(begin, end)`` over pieces of ``range(count)`` and wait.
 
-        There are so many `products` in all of it; few are done in one piece by the caller. `call` must let go of the
-        interpreter while it works, and may only write what belongs to its piece. `work`, (count,), tells how much work
-        each is, to cut pieces of equal work. Default: the same for all.
+        `products` counts the products of the whole range; if they are few, the caller runs one piece. `call` must
+        release the interpreter's lock, and write only its own piece of the results. `work`, (count,), has the work of
+        each number, so that pieces get equal work. Default: the same for all.
         """
         pieces = min(self.size, count) if products > SERIAL_PRODUCTS else 1
         if pieces == 1:
@@ -66,12 +66,12 @@ _SIZE_BITS, _SIGN_BIT = np.uint32(0x7FFF_FFFF), np.uint32(0x8000_0000)
 
 @cache
 def _compiled():
-    """Compile :func:`_flush` when it is needed: the import of Numba takes a second, and few commands compute."""
+    """Compile :func:`_flush` at its first use: the import of Numba takes a second, and few commands compute."""
     return importlib.import_module("numba").njit(nogil=True, cache=True)(_flush)
 
 
 def _flush(words, flushed):
-    """Copy the bits of float32; give those of the largest magnitude. A NaN counts as larger than an infinity."""
+    """Copy the bits of float32 and flush subnormals; give the bits of the largest magnitude, NaN above infinity."""
     largest = np.uint32(0)
     for n in range(words.size):
         size = words[n] & _SIZE_BITS
@@ -81,12 +81,12 @@ def _flush(words, flushed):
 
 
 def flushed(values: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Copy float32 `values` in C order, subnormals replaced by zeros of their sign; and tell whether all are finite."""
+    """Copy float32 `values` in C order, subnormals flushed to zeros of their sign; also tell whether all are finite."""
     words = np.ascontiguousarray(values).reshape(-1).view(np.uint32)
     copy, largest, flush = np.empty_like(words), [], _compiled()
 
     def piece(begin, end):
         largest.append(flush(words[begin:end], copy[begin:end]))
 
-    CREW.share(words.size, words.size * COPY_PRODUCTS, piece)
+    CREW.run(words.size, words.size * COPY_PRODUCTS, piece)
     return copy.view(np.float32).reshape(np.shape(values)), all(size < _INFINITY_BITS for size in largest)

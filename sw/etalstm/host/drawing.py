@@ -40,7 +40,7 @@ def look_of(number: int) -> dict:
 
 
 def save_figure(figure, path: Path) -> None:
-    """Write a figure whole or not at all, in the format that the ending of the path names, and close it.
+    """Write a figure atomically, in the format of the path's ending, and close it.
 
     Raises :class:`RunError` if matplotlib knows no such format.
     """

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, also after a crash, a full disk or a power cut."""
+"""Atomic writes: a file is complete or absent, even after a crash, a full disk or a power cut."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Self
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Have every ``OSError`` of the block name a file: that of a write to a full disk does not."""
+    """Context whose ``OSError`` names a file; by itself, the error of a write to a full disk does not."""
     try:
         yield
     except OSError as error:
@@ -17,10 +17,10 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file beside its name, have it on the disk, then give it the name; an older file stays until then.
+    """Write a file atomically: under a temporary name, flushed to the disk, then renamed over an older file.
 
-    Its folder is there already; text is written as UTF-8. Raises ``OSError`` naming the file, also where the disk is
-    full; then nothing has changed.
+    The folder must exist; text is written as UTF-8. Raises ``OSError`` naming the file, also if the disk is full; then
+    nothing has changed.
     """
     data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
@@ -51,7 +51,7 @@ class AppendedFile:
             self._file.flush()
 
     def close(self) -> None:
-        """Close the file; what could not be written before is tried once more."""
+        """Close the file; buffered content that could not be written before is tried once more."""
         with naming(self.path):
             self._file.close()
 
@@ -63,7 +63,7 @@ class AppendedFile:
 
 
 def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk."""
+    """Flush a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -21,31 +21,31 @@ VARIABLE = "ETA_LSTM_ROSTER"  # environment variable with the path of a file
 
 
 class Process(NamedTuple):
-    """Where a rank runs."""
+    """Host and process id of a rank."""
 
     host: str
     pid: int
 
 
 def this_process() -> Process:
-    """Give where this rank runs."""
+    """Give host and process id of this rank."""
     return Process(platform.node(), os.getpid())
 
 
 def write_roster(ranks: list[Process]) -> None:
-    """Write where each rank runs, if somebody wants to know: :mod:`etalstm.train.launch`, which started mpiexec."""
+    """Write where each rank runs, if :mod:`etalstm.train.launch` has started mpiexec and named a file for it."""
     if VARIABLE in os.environ:
         Path(os.environ[VARIABLE]).write_text(json.dumps(ranks), encoding="utf-8")
 
 
 def read_roster(path: Path) -> list[Process]:
-    """Read where each rank runs; [] if no rank has come so far."""
+    """Read where each rank runs; [] if the ranks have not started yet."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     return [Process(*entry) for entry in json.loads(text or "[]")]
 
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 10e-6, 200e-6
-"""Seconds between two looks for a message. MPI itself would look without a pause, and take a whole core."""
+"""Seconds between two polls for a message. MPI itself polls without a pause, and takes a whole core."""
 
 
 class Messages:
@@ -57,15 +57,15 @@ class Messages:
         self._posted: list[Future] = []
 
     def send(self, messages: dict[int, Any]) -> None:
-        """Send messages, by rank, all at once; return when they have left."""
+        """Send messages, by rank, all at once; return when all are sent."""
         requests = [self._messages.isend(message, rank) for rank, message in messages.items()]
         for request in requests:
             request.wait()
 
     def post(self, message: Any, rank: int) -> None:
-        """Send a message while this thread goes on; what is in it must not change until :meth:`finish`.
+        """Send a message in the background; its content must not change until :meth:`finish`.
 
-        A large message moves only while both sides are in a call of MPI. So a thread stays in one.
+        A large message moves only while both sides are in a call of MPI. So a thread of its own stays in the call.
         """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "messages")
@@ -77,7 +77,7 @@ class Messages:
             time.sleep(next(pauses))
 
     def finish(self) -> None:
-        """Wait until all posted messages have left."""
+        """Wait until all posted messages are sent."""
         posted, self._posted = self._posted, []
         for future in posted:
             future.result()
@@ -90,7 +90,7 @@ class Messages:
         return found[1]
 
     def receive_any(self, ranks: Sequence[int], is_over: Callable[[], bool] = lambda: False) -> tuple[int, Any] | None:
-        """Wait for a message of one of some ranks; give the rank and the message, or None if there is none to come."""
+        """Wait for a message of any of `ranks`; give rank and message, or None once `is_over` is true."""
         pauses = _pauses()
         while not is_over():
             if (found := self._arrived(ranks)) is not None:
@@ -129,11 +129,11 @@ def ranks_started(environment: Mapping[str, str]) -> int:
 
 
 class World:
-    """All ranks, as one of them sees them.
+    """This rank and its communication with the others.
 
     `local_rank` is the number of this rank among those on the same host. Communicator `gradients` is for
-    :class:`etalstm.device.ranks.exchange.Exchange` alone: its thread must not meet other messages. Messages `layers` go
-    between the stages of a pipeline, `losses` between the last stages and rank 0's thread that computes the loss.
+    :class:`etalstm.device.ranks.exchange.Exchange` alone: its thread must not receive other messages. Messages `layers`
+    go between the stages of a pipeline, `losses` between the last stages and rank 0's thread that computes the loss.
     """
 
     def __init__(self, mpi):
@@ -147,7 +147,7 @@ class World:
         self._messages = Messages(everyone.Dup())
         self.layers, self.losses = Messages(everyone.Dup()), Messages(everyone.Dup())
         self._stages = everyone.Dup()
-        self._of_stages: dict[int, Any] = {}  # communicators of one stage, by the depth of the pipelines
+        self._by_depth: dict[int, Any] = {}  # communicators of this rank's stage, by the depth of the pipelines
         self._expected: list[int] = []  # ranks that owe an answer
 
     @property
@@ -176,18 +176,18 @@ class World:
         """Send a message to rank 0."""
         self._messages.send({0: message})
 
-    def of_stage(self, depth: int):
+    def stage_communicator(self, depth: int):
         """Give the communicator of the ranks that have this rank's stage in pipelines of `depth` stages.
 
         All ranks must call this together.
         """
-        if depth not in self._of_stages:
+        if depth not in self._by_depth:
             pipeline, stage = divmod(self.rank, depth)
-            self._of_stages[depth] = self._stages.Split(stage, pipeline)
-        return self._of_stages[depth]
+            self._by_depth[depth] = self._stages.Split(stage, pipeline)
+        return self._by_depth[depth]
 
     def end(self) -> None:
-        """Let the other ranks end. If an answer is still to come, no rank can go on: then all are ended at once."""
+        """Let the other ranks end. If an answer is still expected, no rank can go on, so all are aborted."""
         if self._expected:
             self._messages.abort(ABORTED)
         self._messages.send(dict.fromkeys(self.others))
@@ -221,7 +221,7 @@ FOR_RANK_0 = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def as_rank(command: Callable[[], int], serve: Callable[[World], None]) -> int:
-    """Run a command on rank 0, or serve rank 0 on another rank until it ends; give the exit code.
+    """Run a command on rank 0; on any other rank serve rank 0 until that ends. Give the exit code.
 
     Signals are for rank 0, which leaves a checkpoint and lets the other ranks end. Raises as :func:`find_world`.
     """

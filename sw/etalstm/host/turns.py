@@ -1,4 +1,4 @@
-"""Works that are timed against each other."""
+"""Times works against each other on a computer that does other things, too."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 CALLS = 4
-"""Of a work in its turn. The first is not counted: threads of OpenMP, as PyTorch's, spin for some milliseconds when
-their work is done, and keep a processor from whoever comes next."""
+"""Calls of a work in its turn. The first is not counted: OpenMP's threads, as PyTorch has them, spin for some
+milliseconds after their work, and take a processor from the next work."""
 
 
 def take_turns(works: Sequence[Callable[[], object]], runs: int, calls: int = CALLS) -> np.ndarray:
-    """Give the seconds that a call of each work takes in each turn, (works, runs).
+    """Give the seconds of a call of each work in each turn, (works, runs): the mean of its `calls` except the first.
 
-    They are the mean over all `calls` of a turn but the first. The works take turns, so that whatever else the machine
-    does falls on all of them. Every other turn goes through them backwards.
+    The works take turns, so that other load on the computer slows all of them. Every other turn runs them backwards.
     """
     seconds = np.empty((len(works), runs))
     for turn in range(runs):

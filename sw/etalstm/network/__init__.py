@@ -1,4 +1,4 @@
-"""What is computed, whatever computes it.
+"""What is computed, independent of the device.
 
 ``cells`` declares the equations of each cell; ``shape`` says which layers a network has. ``storage`` says which
 intermediates cells store, ``slices`` in which order gradients are added, ``update_rule`` how the weights change.

@@ -1,17 +1,18 @@
-"""The machines that η-LSTM is compared with, each a setting of the one machine there is: who may use its PEs when, and
-whether zeros are skipped. No setting changes a bit of what is computed.
+"""The machines that η-LSTM is compared with, as settings of our machine: which work may use a PE, are zeros skipped.
+
+No setting changes a bit of the results.
 
 ``swing``
-    η-LSTM: every PE does what there is to do, zeros cost nothing.
+    η-LSTM: every PE does any kind of work, zeros cost nothing.
 ``dynamic``
-    Dyn-Arch: the same without skipping. With dense storage it has no part of η-LSTM but the swinging PEs.
+    Dyn-Arch: the same without skipping. With dense storage, of η-LSTM only the swinging PEs are left.
 ``static``
     Static-Arch: PEs fixed to kinds of work, no skipping.
 ``inference``
     LSTM-Inf: PEs divided as the forward pass alone wants them, none for outer products; intermediates dense, local
     gradients computed in the backward pass; no skipping.
 
-The names are those of the comparison in "η-LSTM" (ISCA 2021); what exactly they are made of is ours to define.
+The names are those of the comparison in "η-LSTM" (ISCA 2021); the exact definitions are ours.
 """
 
 from dataclasses import dataclass
@@ -22,12 +23,12 @@ from etalstm_hw.contract import SHARES, SLOTS
 
 @dataclass(frozen=True)
 class Division:
-    """PEs fixed to kinds of work: of every 32, how many.
+    """How many of every 32 PEs are fixed to each kind of work.
 
-    A machine divided in space runs the two products of the backward pass, Wᵀδ and dW, side by side; our programs run
-    one after the other. Both have the same number of MACs, so side by side they end when the one with fewer PEs does,
-    and :attr:`backward` slots give the two in turn that very time. It favours the divided machine: each step of Wᵀδ,
-    for which the step before waits, has twice its PEs.
+    A machine divided in space runs the two products of the backward pass, Wᵀδ and dW, in parallel; our programs run one
+    after the other. Both have the same number of MACs, so in parallel they end when the one with fewer PEs does. With
+    :attr:`backward` slots for each, one after the other takes the same time. This favours the divided machine: each
+    step of Wᵀδ, for which the step before waits, has twice its PEs.
 
     Members
     -------
@@ -44,8 +45,8 @@ class Division:
     elementwise: int
 
     def __post_init__(self) -> None:
-        parts = (self.matmul, self.outer, self.elementwise)
-        if self.matmul < 1 or self.outer < 0 or self.elementwise < 1 or sum(parts) != SLOTS:
+        total = self.matmul + self.outer + self.elementwise
+        if self.matmul < 1 or self.outer < 0 or self.elementwise < 1 or total != SLOTS:
             raise ValueError(
                 f"a division must be {SLOTS} PEs in all, at least 1 for MatMul and 1 for element-wise work, "
                 f"got {self.matmul} for MatMul, {self.outer} for outer products, {self.elementwise} for element-wise"
@@ -84,16 +85,16 @@ class Architecture:
     compresses: bool = True
 
     def check_storage(self, storage: Storage) -> None:
-        """Raise ``ValueError`` if it cannot keep intermediates like this."""
+        """Raise ``ValueError`` if the machine cannot store intermediates as `storage` says."""
         if storage.compressed and not self.compresses:
             raise ValueError(f"architecture {self.name} keeps its intermediates dense, not as {storage.policy}")
 
 
 SWING = Architecture("swing", skips=True)
 # The divisions are those that `eta-lstm bench shares` finds best (preset bench, H = I = 128, B = 32, 18 steps): fewest
-# cycles of an iteration, and of a forward pass. Of the work of the benchmark's TREC-10 shape, which is too large to
-# simulate, element-wise operations are 0.2 % and MatMul two thirds of the rest; but since the forward pass leaves the
-# PEs for outer products idle, equal halves end first.
+# cycles of an iteration, and of a forward pass. The benchmark's TREC-10 shape is too large to simulate. Of its work,
+# element-wise operations are 0.2 % and MatMul two thirds of the rest. But the forward pass leaves the PEs for outer
+# products idle, so equal halves take the fewest cycles.
 ARCHITECTURES = {
     entry.name: entry
     for entry in (

@@ -11,8 +11,8 @@ V100_OPERATIONS = 15.7e12  # float32 operations a second at most: NVIDIA's data 
 class Benchmark:
     """A network of `hidden` units, and as many inputs, in each layer, and the data of an iteration.
 
-    `v100_milliseconds`, where published, is the time of forward pass, backward pass and weights' gradient of the
-    recurrent part, in float32.
+    `v100_milliseconds`, if published, is the time of forward pass, backward pass and weights' gradient of the recurrent
+    products, in float32.
     """
 
     name: str
@@ -24,14 +24,14 @@ class Benchmark:
 
     @property
     def published_milliseconds(self) -> float:
-        """The published time; ``ValueError`` where there is none."""
+        """The published time; ``ValueError`` if there is none."""
         if self.v100_milliseconds is None:
             raise ValueError(f"no time of {self.name} is published")
         return self.v100_milliseconds
 
     @property
     def v100_utilization(self) -> float | None:
-        """Operations of the published time's work, the recurrent products, over those of a V100's peak in that time."""
+        """Operations of the recurrent products over those that a V100 does in the published time at its peak."""
         if self.v100_milliseconds is None:
             return None
         operations = 2 * 3 * (4 * self.hidden) * self.hidden * self.batch * self.steps
@@ -66,13 +66,11 @@ _ALL = (
 
 BENCHMARKS = {benchmark.name: benchmark for benchmark in _ALL}
 EVERY = "all"
-STORAGE = "ms1-bf16"  # what a benchmark keeps unless told otherwise
+STORAGE = "ms1-bf16"  # a benchmark's default
 
 
 def named(names: str) -> list[Benchmark]:
-    """Look up benchmarks by their names, with commas between; ``all`` gives all of them. ``ValueError`` lists those
-    there are.
-    """
+    """Look up benchmarks by their names, with commas between, or ``all``; ``ValueError`` lists the known names."""
     if names == EVERY:
         return list(_ALL)
     for name in names.split(","):

@@ -1,8 +1,8 @@
-"""Delta inputs: which elements of x and of h a layer broadcasts, and what of them.
+"""Delta inputs: which elements of x and of h a layer sends, and whether as values or as differences.
 
-An element is broadcast, as a difference, where it has moved by at least a threshold Θ since it was last sent. Every R
-steps, at a *refresh step*, all elements are broadcast as they are. Step 0 is always one. With R = 1 every step is a
-refresh step, which is the network without delta inputs. The page ``docs/delta.md`` defines the arithmetic.
+An element is sent, as a difference, if it has changed by at least a threshold Θ since it was last sent. Every R steps,
+at a *refresh step*, all elements are sent as they are. Step 0 is always one. With R = 1 every step is a refresh step,
+which is the network without delta inputs. The page ``docs/delta.md`` defines the arithmetic.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ LayerThresholds = float | tuple[float, float]
 
 @dataclass(frozen=True)
 class LayerInputs:
-    """One layer's share of :class:`DeltaInputs`: Θ of x, Θ of h, and R."""
+    """The :class:`DeltaInputs` of one layer: Θ of x, Θ of h, and R."""
 
     x: float = 0.0
     h: float = 0.0
@@ -29,7 +29,7 @@ class LayerInputs:
 
     @property
     def off(self) -> bool:
-        """Every step is a refresh step."""
+        """Whether every step is a refresh step."""
         return self.refresh == 1
 
     def refreshes(self, step: int) -> bool:
@@ -37,18 +37,18 @@ class LayerInputs:
         return step == 0 or (self.refresh > 0 and step % self.refresh == 0)
 
     def refreshed(self, steps: int) -> np.ndarray:
-        """Tell the same of all steps; bool, (T,)."""
+        """Tell of all steps whether everything is sent; bool, (T,)."""
         return np.array([self.refreshes(step) for step in range(steps)], bool)
 
     def sends(self, sent: np.ndarray) -> np.ndarray:
         """Tell which elements are sent, bool: all at a refresh step, else those that have changed.
 
-        `sent`, float32, (T, B, N), is what each element was last sent as.
+        `sent`, float32, (T, B, N), has the value that each element was last sent as.
         """
         return self._refreshed(sent) | changed(sent, np.roll(sent, 1, axis=0))
 
     def broadcast(self, sent: np.ndarray) -> np.ndarray:
-        """Tell which elements are broadcast as something else than zero; arguments as in :meth:`sends`."""
+        """Tell which elements are sent as nonzero scalars; arguments as in :meth:`sends`."""
         return self.sends(sent) & ~(self._refreshed(sent) & (sent == 0))
 
     def _refreshed(self, sent: np.ndarray) -> np.ndarray:
@@ -56,7 +56,7 @@ class LayerInputs:
 
 
 def changed(now: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Tell where the difference of what was sent at two steps is not zero; that of two infinities is a NaN."""
+    """Tell where the difference of the values sent at two steps is not zero; that of two infinities is a NaN."""
     return (now != before) | ~np.isfinite(now)
 
 
@@ -73,8 +73,8 @@ class DeltaInputs:
     Parameters
     ----------
     thresholds : float, or sequence with an entry for each layer
-        Θ. The entry of a layer is a number, or a pair: of x and of h. An element is sent if its difference from what
-        was last sent is neither zero nor below Θ in magnitude.
+        Θ. The entry of a layer is a number, or a pair: of x and of h. An element is sent if its difference from the
+        value last sent is neither zero nor below Θ in magnitude.
     refresh : int
         R: everything is sent at steps 0, R, 2R and so on; 0: at step 0 only; 1: always, whatever Θ is.
     """
@@ -90,7 +90,7 @@ class DeltaInputs:
 
     @classmethod
     def of(cls, thresholds: float | tuple[LayerThresholds, ...], refresh: int | None = None) -> "DeltaInputs":
-        """Make delta inputs of what a user gives; without `refresh` R is 0 with a threshold above 0, else 1.
+        """Make delta inputs; without `refresh` R is 0 if a threshold is above 0, else 1.
 
         Raises ``ValueError`` also if there is a threshold above 0 and `refresh` is 1: no threshold would be used.
         """
@@ -103,18 +103,18 @@ class DeltaInputs:
 
     @classmethod
     def read(cls, thresholds: str, refresh: int | None = None) -> "DeltaInputs":
-        """Do what :meth:`of` does, for thresholds as :func:`read_input_thresholds` reads them."""
+        """Make delta inputs as :meth:`of` does, of thresholds as :func:`read_input_thresholds` reads them."""
         return cls.of(read_input_thresholds(thresholds), refresh)
 
     @property
     def off(self) -> bool:
-        """Every step is a refresh step."""
+        """Whether every step is a refresh step."""
         return self.refresh == 1
 
     def of_layers(self, layers: Iterable[int]) -> "DeltaInputs":
         """Give the delta inputs of a network of some of the layers."""
-        some = [self.layer(number) for number in layers]
-        return DeltaInputs(tuple((one.x, one.h) for one in some), self.refresh)
+        chosen = [self.layer(number) for number in layers]
+        return DeltaInputs(tuple((layer.x, layer.h) for layer in chosen), self.refresh)
 
     def check_layers(self, layers: int) -> None:
         """Raise ``ValueError`` if there are thresholds for another number of layers."""
@@ -123,7 +123,7 @@ class DeltaInputs:
             raise ValueError(f"{expected}, got {len(self.thresholds)}: {input_thresholds_text(self.thresholds)}")
 
     def layer(self, number: int) -> LayerInputs:
-        """Give what one layer does."""
+        """Give the thresholds and R of one layer."""
         entry = self.thresholds[number] if isinstance(self.thresholds, tuple) else self.thresholds
         return LayerInputs(*(entry if isinstance(entry, tuple) else (entry, entry)), self.refresh)
 
@@ -131,17 +131,17 @@ class DeltaInputs:
 def read_input_thresholds(text: str) -> float | tuple[LayerThresholds, ...]:
     """Read what a user writes for Θ: ``0.1``, by layer ``0.1,0.2``, or for x and h by layer ``0.1/0.2,0.1/0.1``.
 
-    Raises ``ValueError`` if it is none of these. :class:`DeltaInputs` looks at the values.
+    Raises ``ValueError`` if it is none of these. :class:`DeltaInputs` checks the values.
     """
     try:
-        entries = tuple(_read_entry(part) for part in text.split(","))
+        entries = tuple(_read_entry(entry) for entry in text.split(","))
     except ValueError as error:
         raise ValueError(f"input_threshold must be {EXPECTED}, as in 0.1/0.2,0.1; got {text!r}") from error
     return entries[0] if len(entries) == 1 and isinstance(entries[0], float) else entries
 
 
 def input_thresholds_text(thresholds: float | tuple[LayerThresholds, ...]) -> str:
-    """Write what :func:`read_input_thresholds` reads: one number an entry of x and h, one entry a layer, as given."""
+    """Write thresholds as :func:`read_input_thresholds` reads them: ``/`` between x and h, a comma between layers."""
     return ",".join("/".join(map(_number_text, _entries(entry))) for entry in _entries(thresholds))
 
 
@@ -156,7 +156,7 @@ def _number_text(value: float) -> str:
 
 
 def _read_entry(text: str) -> LayerThresholds:
-    values = tuple(float(part) for part in text.split("/"))
+    values = tuple(float(number) for number in text.split("/"))
     if len(values) > 2:
         raise ValueError
     return (values[0], values[1]) if len(values) == 2 else values[0]

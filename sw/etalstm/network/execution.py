@@ -1,4 +1,4 @@
-"""What a run chooses about how its network is computed, in one object that is handed on whole."""
+"""How a run computes its network: storage, slices, delta inputs, weight format, shared tokens, architecture."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -39,7 +39,7 @@ class Execution:
     Members
     -------
     storage : Storage
-        What layers keep for the backward pass, and the thresholds θ below which they drop it.
+        How layers store intermediates, and the thresholds θ below which local gradients are dropped.
     slices : int
         Slices S of the batch: the order in which gradients are added, see :mod:`etalstm.network.slices`.
     delta_inputs : DeltaInputs
@@ -49,14 +49,14 @@ class Execution:
         rounded to nearest even at load and at each update. Biases, gradients, velocities and all sums stay float32. A
         weight above the largest bfloat16 (3.39e38) is rounded to an infinity.
     shared_tokens : int or None
-        x are the vectors of tokens: what equal ones add to the first layer's gate sums is computed once, see
-        :mod:`etalstm.network.shared_tokens`. Passes of a batch with more distinct tokens than this share nothing.
+        If given, x are the vectors of tokens, and the terms of equal tokens in the first layer's gate sums are computed
+        once, see :mod:`etalstm.network.shared_tokens`. A batch with more distinct tokens than this shares nothing.
     architecture : Architecture
         How the machine runs, see :mod:`etalstm.network.architecture`: one of it, or its name. A device without PEs
         ignores it.
 
     Raises ``ValueError`` if a member is of another type, `slices` is no integer above 0, there is no such weight
-    format, the architecture cannot keep intermediates like this, or tokens are shared with delta inputs or on an
+    format, the architecture cannot store intermediates like this, or tokens are shared with delta inputs or on an
     architecture that skips no zeros.
     """
 
@@ -92,7 +92,7 @@ class Execution:
         shared_tokens: str | int | None = None,
         architecture: str = SWING.name,
     ) -> "Execution":
-        """Make one of what a user writes, as text or as numbers; the ``ValueError`` names what cannot be read.
+        """Make an execution of a user's texts or numbers; the ``ValueError`` names the one that cannot be read.
 
         `theta` and `storage` are as :meth:`etalstm.network.storage.Storage.of` takes them, `input_threshold` and
         `refresh` as :meth:`etalstm.network.delta_inputs.DeltaInputs.of` does, or its :meth:`read` for a text.
@@ -114,15 +114,15 @@ class Execution:
 
     @property
     def narrow(self) -> bool:
-        """The passes read weights in bfloat16."""
+        """Whether the passes read weights in bfloat16."""
         return self.weight_format == BF16
 
     def check(self, network: NetworkShape, batch: int) -> None:
         """Raise ``ValueError`` if a network with a batch of so many sequences cannot be computed like this.
 
-        There must be no more slices than sequences, and what is given by layer must be for as many layers. Only an LSTM
-        has delta inputs, narrow weights and shared tokens. Compressed storage is for cells with the kinds of local
-        gradients of an LSTM.
+        There must be no more slices than sequences, and members given by layer must have as many entries as there are
+        layers. Only an LSTM has delta inputs, narrow weights and shared tokens. Compressed storage is for cells with
+        the kinds of local gradients of an LSTM.
         """
         check_slices(self.slices, batch)
         self.check_layers(network.layers)
@@ -140,29 +140,29 @@ class Execution:
             network.require_lstm(what)
 
     def check_layers(self, layers: int) -> None:
-        """Raise ``ValueError`` if something is given by layer, for another number of layers."""
+        """Raise ``ValueError`` if storage or delta inputs are given by layer, for another number of layers."""
         self.storage.check_layers(layers)
         self.delta_inputs.check_layers(layers)
 
     def of_layers(self, layers: Iterable[int]) -> "Execution":
         """Give how a network of some of the layers is computed. Tokens are shared in the first layer only."""
-        some = list(layers)
+        chosen = list(layers)
         return Execution(
-            self.storage.of_layers(some), self.slices, self.delta_inputs.of_layers(some), self.weight_format,
-            self.shared_tokens if 0 in some else None, self.architecture,
+            self.storage.of_layers(chosen), self.slices, self.delta_inputs.of_layers(chosen), self.weight_format,
+            self.shared_tokens if 0 in chosen else None, self.architecture,
         )  # fmt: skip
 
     @property
     def text(self) -> str:
-        """What differs from the default, in JSON: a line that :meth:`from_text` reads, the same for equal objects."""
+        """The members that differ from the default, as a line of JSON that :meth:`from_text` reads."""
         chosen = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        whole, default = asdict(self), Execution()
-        return json.dumps({name: whole[name] for name, value in chosen.items() if value != getattr(default, name)})
+        plain, default = asdict(self), Execution()
+        return json.dumps({name: plain[name] for name, value in chosen.items() if value != getattr(default, name)})
 
     @classmethod
     @lru_cache
     def from_text(cls, text: str) -> "Execution":
-        """Read a :attr:`text`; the result equals the object that it is of. The last texts are remembered."""
+        """Read a :attr:`text`; the result equals the object that has written it. The last results are cached."""
         values = json.loads(text)
         made: dict[str, Callable[..., Any]] = {
             "storage": Storage,
@@ -208,16 +208,16 @@ def _read_number(name: str, text: str, kind: type[Number], expected: str) -> Num
 
 
 def number_or_off(name: str, text: str) -> float | None:
-    """Read an option that is a number, or ``off``; whoever takes the number checks its range."""
+    """Read an option that is a number, or ``off``; the range is not checked here."""
     return None if text == OFF else _read_number(name, text, float, f"a number, or {OFF}")
 
 
 def tokens_or_auto(text: str) -> int | str:
-    """Read a number of shared tokens, ``auto`` or ``off``; whoever takes the number checks its range."""
+    """Read a number of shared tokens, ``auto`` or ``off``; the range is not checked here."""
     expected = f"a positive integer, {AUTO} or {OFF}"
     return text if text in (OFF, AUTO) else _read_number("shared_tokens", text, int, expected)
 
 
 def slices_or_auto(text: str) -> int | str:
-    """Read a number of slices, or ``auto``; whoever takes the number checks it against the batch."""
+    """Read a number of slices, or ``auto``; the range is not checked here."""
     return text if text == AUTO else _read_number("slices", text, int, f"an integer, or {AUTO}")

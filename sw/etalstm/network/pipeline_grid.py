@@ -1,4 +1,4 @@
-"""Layers spread over several machines: which layers and which part of the batch each works on, and in which order."""
+"""Layers spread over several machines: the layers and the part of the batch of each, and the order of its passes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,11 @@ PER_STAGE = 4
 
 @dataclass(frozen=True)
 class Grid:
-    """Pipelines side by side. Each has all layers, on as many ranks as it has stages, and works on a part of the batch.
+    """Parallel pipelines. Each has all layers, a rank for each stage, and its own sequences of the batch.
 
-    The micro-batches of that part go through the stages one after the other. Each has as many slices, a node of the
-    tree of slices. `stages` has the layers of each stage, in order; `micro_batches` counts those of each pipeline.
+    These are divided into micro-batches, which go through the stages one after the other. All micro-batches have the
+    same number of slices, a node of the tree of slices. `stages` has the layers of each stage, in order;
+    `micro_batches` counts those of each pipeline.
     """
 
     stages: tuple[range, ...]
@@ -39,7 +40,7 @@ class Grid:
         return self.pipelines * self.micro_batches
 
     def role(self, rank: int) -> "Role":
-        """Give what a rank does."""
+        """Give the role of a rank."""
         return Role(self, rank)
 
 
@@ -73,12 +74,12 @@ class Role:
 
     @property
     def first(self) -> bool:
-        """The stage has the first layer."""
+        """Whether the stage has the first layer."""
         return self.stage == 0
 
     @property
     def last(self) -> bool:
-        """The stage has the top layer."""
+        """Whether the stage has the top layer."""
         return self.stage == self.grid.depth - 1
 
     @property
@@ -93,15 +94,15 @@ class Role:
 
     @property
     def most_kept(self) -> int:
-        """Micro-batches whose intermediates the stage keeps at once, at most."""
+        """Micro-batches whose intermediates the stage stores at once, at most."""
         return min(self.grid.depth - self.stage, self.grid.micro_batches)
 
     def order(self) -> Iterator[tuple[str, int]]:
         """Give the passes of a training iteration in their order: FORWARD or BACKWARD, and the micro-batch.
 
-        One forward, one backward: a stage goes on with the oldest backward pass as soon as it may. So the stages keep
-        few micro-batches, and the weights are those of the iteration's beginning in all passes. Source: PipeDream-Flush
-        of Narayanan et al., arXiv 2006.09503.
+        One forward, one backward: a stage runs the oldest backward pass as soon as it may. So the stages store few
+        micro-batches, and all passes use the weights of the iteration's beginning. Source: PipeDream-Flush of Narayanan
+        et al., arXiv 2006.09503.
         """
         ahead = self.most_kept - 1
         for number in range(self.grid.micro_batches + ahead):
@@ -112,7 +113,7 @@ class Role:
 
 
 def spread(costs: Sequence[float], stages: int) -> tuple[range, ...]:
-    """Divide layers into stages of consecutive ones, so that the most costly stage costs least.
+    """Divide layers into stages of consecutive layers, so that the cost of the most expensive stage is least.
 
     `costs` has one for each layer; `stages` is at most the number of layers.
     """
@@ -151,13 +152,13 @@ def grid_of(ranks: int, depth: int, slices: int, costs: Sequence[float]) -> Grid
 
 
 def micro_batches_of(slices: int, depth: int) -> int:
-    """Give into how many micro-batches a pipeline's slices are divided: no more than leave little to wait for."""
+    """Count a pipeline's micro-batches: the fewest with ``PER_STAGE`` for each stage, or one for each slice."""
     counts = part_counts(slices)
     return next((count for count in counts if count >= PER_STAGE * depth), counts[-1])
 
 
 def best_micro_batches(depth: int, most: int) -> int:
-    """Give how many micro-batches leave little to wait for: a power of two, so that slices can be divided so.
+    """Count the micro-batches that leave little waiting: a power of two, so that slices can be divided into as many.
 
     `depth` counts the stages of the pipeline, `most` its sequences, above 0.
     """

@@ -1,4 +1,4 @@
-"""What a network is: its cell, its sizes and its parameters, checked once, shared by every device.
+"""A network's cell, sizes and parameters, checked once for all devices.
 
 B sequences, T steps, I inputs, H hidden units, L layers, K = I + H (the layer's input and its own h).
 """
@@ -27,7 +27,7 @@ def flush_subnormals(values: ArrayLike) -> np.ndarray:
 
 
 def check_size(name: str, value: object) -> int:
-    """Give `value` as a Python int, or raise ``ValueError`` unless it is an integer above zero that a memory holds."""
+    """Give `value` as a Python int; ``ValueError`` unless it is an integer above 0 and at most ``LARGEST_SIZE``."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ValueError(f"{name} must be an integer, got {value!r}")
     if value <= 0:
@@ -44,7 +44,7 @@ def check_sizes(**sizes: object) -> None:
 
 
 def check_unmasked(name: str, values: object) -> None:
-    """Raise ``ValueError`` for an array of :mod:`numpy.ma`: nothing here would look at its mask."""
+    """Raise ``ValueError`` for an array of :mod:`numpy.ma`, whose mask would be ignored."""
     if isinstance(values, np.ma.MaskedArray):
         raise ValueError(f"{name} must be a plain NumPy array, got a masked one, whose mask would be lost: fill it")
 
@@ -52,8 +52,8 @@ def check_unmasked(name: str, values: object) -> None:
 def check_float32(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Check an array that enters the machine and flush its subnormals; gives a copy, float32, contiguous.
 
-    The ``ValueError`` calls the array by `name`. It is raised for what is no plain NumPy array, not float32, of another
-    shape, or not finite; then the message gives the first index.
+    Raises ``ValueError``, naming the array `name`, if it is no plain NumPy array, not float32, of another shape, or not
+    finite; the last message gives the first such index.
     """
     check_unmasked(name, values)
     if not isinstance(values, np.ndarray):
@@ -71,9 +71,9 @@ def check_float32(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.n
 
 @dataclass(frozen=True)
 class MatrixShape:
-    """One of the matrices of a network, with `gates` rows of each unit, and `rows` of all of them.
+    """One of the matrices of a network, with `gates` rows of each unit, and `rows` in all.
 
-    `name` is that of the layer, and of the product where its cell has several.
+    `name` names the layer, and the product if its cell has several.
     """
 
     name: str
@@ -144,18 +144,18 @@ class NetworkShape:
         return found
 
     def weights(self, cell: Cell | None = None) -> int:
-        """Count the elements of all layers' matrices; of another `cell` than the network's, if given."""
+        """Count the elements of all layers' matrices; if `cell` is given, as if that were the network's."""
         cell = cell or self.declared
         inner = cell.weights(self.hidden_size, self.hidden_size)
         return cell.weights(self.input_size, self.hidden_size) + (self.layers - 1) * inner
 
     @property
     def is_lstm(self) -> bool:
-        """The cell is the LSTM."""
+        """Whether the cell is the LSTM."""
         return self.cell == LSTM.name
 
     def require_lstm(self, what: str) -> None:
-        """Raise ``ValueError`` if the cell is no LSTM, and `what` works with no other."""
+        """Raise ``ValueError`` if the cell is no LSTM; `what` names the feature that needs one."""
         if not self.is_lstm:
             raise ValueError(f"{what}: only for cell {LSTM.name}, got cell {self.cell}")
 
@@ -200,12 +200,12 @@ class LayerParameters:
 
 
 class LayerGradients:
-    """What one layer's backward pass leaves for the update, in the same row order as :class:`LayerParameters`.
+    """One layer's gradients, in the same row order as :class:`LayerParameters`.
 
     `weights` is float32, (4H, K), `bias` (4H,). `in_order` gives a contiguous array in PyTorch's row order, for either
     or for some columns of `weights`. Default: they are in this order. An array is reordered only when it is read.
 
-    Nothing is checked: a gradient may have overflowed, and the norm tells.
+    Nothing is checked: if a gradient has overflowed, :func:`etalstm.network.update_rule.gradient_norm` raises.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ def pytorch_rows(array: np.ndarray, gates: int = GATES) -> np.ndarray:
 def check_parameters(
     shape: NetworkShape, parameters: Iterable[LayerParameters], name: str = "parameters"
 ) -> list[LayerParameters]:
-    """Check that `parameters` (or velocities) are those of a network of `shape`, and give them as a list.
+    """Check that `parameters` (or velocities) fit a network of `shape`, and give them as a list.
 
     There is one entry for each of :attr:`NetworkShape.matrices`. Raises ``ValueError`` if the number of entries or a
     matrix has another size, or an entry is no :class:`LayerParameters`.

@@ -1,8 +1,8 @@
-"""Shared tokens: what equal tokens of a batch add to the first layer's gate sums is computed once.
+"""Shared tokens: the terms of equal tokens of a batch in the first layer's gate sums are computed once.
 
-Where x are the vectors of tokens, equal tokens of a batch have equal x. A gate's sum is its bias, then the terms of x,
+If x are the vectors of tokens, equal tokens of a batch have equal x. A gate's sum is its bias, then the terms of x,
 then those of h, each addition rounded. So the sum up to the last term of x depends on the token alone. It is computed
-once for each distinct token, and each step goes on from the sum of its token. The bits are the same.
+once for each distinct token, and each step continues from the sum of its token. The bits are the same.
 
 The backward pass shares nothing: δ differs from step to step.
 """
@@ -16,13 +16,15 @@ from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shape import check_size
 
 OFF = "off"
-"""In the place of a number of tokens: none are shared."""
+"""Instead of a number of tokens: none are shared."""
 
 
 @dataclass(frozen=True)
 class SharedTokens:
-    """The distinct tokens of a batch: `x`, float32, (tokens, I), of each, and `numbers`, int64, (T, B): which of them a
-    step has; -1 at padding.
+    """The distinct tokens of a batch.
+
+    `x`, float32, (tokens, I), has the vector of each; `numbers`, int64, (T, B), the number of each step's token, -1 at
+    padding.
     """
 
     x: np.ndarray
@@ -52,16 +54,16 @@ class SharedTokens:
 
     @property
     def scalars(self) -> int:
-        """Scalars that are multiplied with weights of x, or stand for that: those of each token, and one a step."""
+        """Scalars multiplied for x: the nonzero ones of each distinct token, and 1 at each step for its token's sum."""
         return int(np.count_nonzero(self.x) + np.count_nonzero(self.numbers >= 0))
 
     @property
     def scalars_unshared(self) -> int:
-        """Scalars of x that would be broadcast if no token were shared: those of each step that are not zero."""
+        """Scalars of x that would be broadcast if no token were shared: the nonzero ones of each step."""
         return int(np.count_nonzero(self.x, axis=1)[self.numbers[self.numbers >= 0]].sum())
 
-    def part(self, sequences: np.ndarray) -> "SharedTokens":
-        """Give the distinct tokens of some sequences, in which -1 stands for one that is padding."""
+    def of_sequences(self, sequences: np.ndarray) -> "SharedTokens":
+        """Give the distinct tokens of some sequences, by their numbers; -1 is a sequence of padding."""
         numbers = np.where(sequences < 0, -1, self.numbers[:, sequences])
         distinct, inverse = np.unique(numbers[numbers >= 0], return_inverse=True)
         renumbered = np.full(numbers.shape, -1)
@@ -70,7 +72,7 @@ class SharedTokens:
 
 
 def check_shared_tokens(count: int | None, inputs: DeltaInputs, architecture: Architecture = SWING) -> int | None:
-    """Give how many distinct tokens are shared at most as a Python int, None for none.
+    """Give the largest number of distinct tokens that are shared, as a Python int; None for none.
 
     Raises ``ValueError`` if it is no integer above 0, or tokens are shared with delta inputs or on an architecture that
     skips no zeros.

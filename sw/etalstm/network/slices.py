@@ -1,4 +1,4 @@
-"""Slices of a batch: the order in which the gradients of its sequences are added, whatever machine adds them.
+"""Slices of a batch: the order in which the gradients of its sequences are added, the same on every machine.
 
 Slice s of S holds the sequences floor(s·B/S) to floor((s + 1)·B/S) - 1 of a batch of B. The weights' and the bias's
 gradient are summed within each slice; the slices' results are added as a balanced tree. S is part of a training run, as
@@ -15,7 +15,7 @@ import numpy as np
 from etalstm.network.shape import check_size
 
 AUTO = "auto"
-"""In the place of a number of slices: what the device at hand uses best."""
+"""Instead of a number of slices: the number that suits the device best."""
 
 Term = TypeVar("Term")
 
@@ -35,7 +35,7 @@ def slice_ranges(batch: int, slices: int) -> list[range]:
 
 
 def additions(slices: int, backwards: bool = False) -> list[int]:
-    """Give how many additions follow each slice, if every addition is done as soon as both of its operands are known.
+    """Count the additions that follow each slice, if each is done as soon as both operands are known.
 
     The tree is ``total(a, n) = total(a, n - m) + total(a + n - m, m)`` with ``m = n // 2``. An addition takes the two
     youngest totals; at most ``ceil(log2(slices)) + 1`` totals are alive at once. With `backwards` the last slice comes
@@ -51,7 +51,7 @@ def additions(slices: int, backwards: bool = False) -> list[int]:
 
 
 def most_totals(slices: int, backwards: bool = False) -> int:
-    """Give how many totals are alive at once in the order of :func:`additions`, the last slice's included."""
+    """Count the totals that are alive at once, at most, in the order of :func:`additions`."""
     alive = most = 0
     for count in additions(slices, backwards):
         alive += 1
@@ -61,7 +61,7 @@ def most_totals(slices: int, backwards: bool = False) -> int:
 
 
 def tree_total(terms: Iterable[Term], slices: int, add: Callable[[Term, Term], Term]) -> Term:
-    """Add the results of all slices, the first slice's first, each taken when it is needed.
+    """Add the results of all slices as the tree; `terms` gives them in order, each drawn when it is needed.
 
     `add` gives the sum of the left and the right operand.
     """
@@ -75,9 +75,9 @@ def tree_total(terms: Iterable[Term], slices: int, add: Callable[[Term, Term], T
 
 
 def part_counts(slices: int) -> list[int]:
-    """Give into how many parts the slices can be divided, 1 first, so that each part is a whole node of the tree.
+    """Give the numbers of parts, 1 first, that the slices can be divided into so that each part is a node of the tree.
 
-    All parts have the same number of slices: the tree is cut where all nodes of a depth are of one size, or at its
+    All parts have the same number of slices: the tree is cut at a depth where all nodes are of one size, or at its
     leaves. So the total of a part is the tree of its own slices, and the total of all is the tree of the parts.
     """
     counts = [1]
@@ -88,11 +88,10 @@ def part_counts(slices: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the sequences of a batch are, when several slices at a time are worked on; `count` is one of
-    :func:`part_counts`.
+    """The places of a batch's sequences in its parts; `count`, the number of parts, is one of :func:`part_counts`.
 
     Every part has the same number of slices, and every slice as many places as the largest slice has sequences. The
-    places behind a shorter slice's sequences are empty. A single part has the batch as it is, without empty places.
+    last places of a shorter slice are empty. A single part has the batch as it is, without empty places.
     """
 
     batch: int
@@ -113,7 +112,7 @@ class Parts:
 
     @property
     def full(self) -> bool:
-        """No place is empty."""
+        """Whether no place is empty."""
         return self.count * self.places == self.batch
 
     def sequences(self, part: int) -> np.ndarray:
@@ -121,10 +120,10 @@ class Parts:
         if self.count == 1:
             return np.arange(self.batch)
         ranges = slice_ranges(self.batch, self.slices)[part * self.slices_of_part : (part + 1) * self.slices_of_part]
-        index = np.full((self.slices_of_part, self.places // self.slices_of_part), -1, np.int64)
-        for of_slice, sequences in zip(index, ranges, strict=True):
+        found = np.full((self.slices_of_part, self.places // self.slices_of_part), -1, np.int64)
+        for of_slice, sequences in zip(found, ranges, strict=True):
             of_slice[: len(sequences)] = sequences
-        return index.ravel()
+        return found.ravel()
 
     def take(self, array: np.ndarray, part: int, axis: int) -> np.ndarray:
         """Give a part of an array of the whole batch; zeros where there is no sequence."""
@@ -134,6 +133,6 @@ class Parts:
         return taken
 
     def join(self, arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
-        """Put the parts of an array together: the inverse of :meth:`take`."""
-        kept = [array.compress(self.sequences(part) >= 0, axis) for part, array in enumerate(arrays)]
-        return np.concatenate(kept, axis)
+        """Join the parts of an array, without the empty places: the inverse of :meth:`take`."""
+        filled = [array.compress(self.sequences(part) >= 0, axis) for part, array in enumerate(arrays)]
+        return np.concatenate(filled, axis)

@@ -1,7 +1,7 @@
-"""Storage policies: what a cell stores in its forward pass for its backward pass, and how that is counted.
+"""Storage policies: how a cell stores its intermediates, and what a layer has stored and computed, in counts.
 
 ``dense``
-    The gates i, f, g, o and the state c, whole: five tensors. Nothing is pruned. The measure of the others.
+    The gates i, f, g, o and the state c, whole: five tensors. Nothing is pruned. The others are compared with it.
 ``ms1``
     The six local gradients P, each element below its kind's threshold dropped, as compressed streams.
 ``ms1-bf16``
@@ -53,7 +53,7 @@ def read_thresholds(text: str) -> float | tuple[float, ...]:
 
 
 def thresholds_text(thresholds: float | tuple[float, ...]) -> str:
-    """Write what :func:`read_thresholds` reads."""
+    """Write thresholds as :func:`read_thresholds` reads them."""
     return ",".join(f"{value:g}" for value in np.atleast_1d(thresholds))
 
 
@@ -71,25 +71,25 @@ def check_share(name: str, value: object) -> float:
 
 @dataclass(frozen=True)
 class LayerStorage:
-    """One layer's share of a :class:`Storage`: its policy and the thresholds of i, f, g, o, s, r."""
+    """The :class:`Storage` of one layer: its policy and the thresholds of i, f, g, o, s, r."""
 
     policy: str = DENSE
     thresholds: tuple[float, ...] = (0.0,) * len(KINDS)
 
     @property
     def compressed(self) -> bool:
-        """Local gradients are pruned and kept as streams."""
+        """Whether local gradients are pruned and stored as streams."""
         return self.policy != DENSE
 
     @property
     def bf16(self) -> bool:
-        """Kept words are rounded to bfloat16."""
+        """Whether the kept elements are rounded to bfloat16."""
         return self.policy == MS1_BF16
 
 
 @dataclass(frozen=True)
 class Storage:
-    """How a network's layers keep their intermediates.
+    """How a network's layers store their intermediates.
 
     ``ValueError`` if there is no such policy, a threshold is negative, infinite or no number, or one is above 0 and
     every layer is dense.
@@ -138,7 +138,7 @@ class Storage:
 
     @property
     def compressed(self) -> bool:
-        """At least one layer keeps streams."""
+        """Whether at least one layer stores streams."""
         return any(name != DENSE for name in self.policies)
 
     def check_layers(self, layers: int) -> None:
@@ -148,19 +148,19 @@ class Storage:
 
     def of_layers(self, layers: Iterable[int]) -> "Storage":
         """Give the storage of a network of some of the layers."""
-        some = [self.layer(number) for number in layers]
-        policies = tuple(layer.policy for layer in some)
-        return Storage(policies, self.thresholds if any(layer.compressed for layer in some) else 0.0)
+        chosen = [self.layer(number) for number in layers]
+        policies = tuple(layer.policy for layer in chosen)
+        return Storage(policies, self.thresholds if any(layer.compressed for layer in chosen) else 0.0)
 
     def layer(self, number: int) -> LayerStorage:
-        """Give what one layer does."""
+        """Give the storage of one layer."""
         policy = self.policy if isinstance(self.policy, str) else self.policy[number]
         return LayerStorage(policy) if policy == DENSE else LayerStorage(policy, self.of_kinds)
 
 
 @dataclass(frozen=True)
 class ProductCounts:
-    """What one matrix product of a layer has computed in an iteration.
+    """Counts of one matrix product of a layer in an iteration.
 
     Members
     -------
@@ -176,7 +176,7 @@ class ProductCounts:
 
     @classmethod
     def of(cls, gates: int, operands: Iterable[np.ndarray], active: np.ndarray, delta_kept: int) -> "ProductCounts":
-        """Count what is broadcast of some operands, (T, B, columns) each."""
+        """Count the scalars that are broadcast of some operands, (T, B, columns) each."""
         operands = list(operands)
         broadcast = sum(int(np.count_nonzero(operand[active])) for operand in operands)
         return cls(gates, sum(operand.shape[2] for operand in operands), broadcast, delta_kept)
@@ -184,22 +184,22 @@ class ProductCounts:
 
 @dataclass(frozen=True)
 class Usage:
-    """What one layer, or several added up, kept and computed in an iteration. Everything is a count, so usages add.
+    """What one layer, or several added up, stored and computed in an iteration. Everything is a count, so usages add.
 
-    A cell is one layer's step; its elements are units × sequences. Padded elements are those of sequences that have
+    A cell is one layer's step; its elements are units × sequences. Padding is the elements of sequences that have
     ended.
 
     Members
     -------
-    cells, skipped : int                 cells, and those that kept nothing and had no backward pass
+    cells, skipped : int                 cells, and those that stored nothing and had no backward pass
     elements, real : int                 elements of all cells, and those that are not padding
     stored : int                         real elements of cells that were not skipped
     kept : 6 int                         nonzero elements of P_i, P_f, P_g, P_o, P_s, P_r
-    words : int                          32-bit words kept for the backward pass, masks included
+    words : int                          32-bit words stored for the backward pass, masks included
     deltas, delta_kept : int             elements of δ that are not padding, and the nonzero ones of them
-    products, dense_products : int       multiplications of the three matrix products, padding left out: of what is
-                                         broadcast and not zero, and of everything. Where tokens are shared: of what
-                                         is really multiplied, 1 for the sum that a step begins with included
+    products, dense_products : int       multiplications of the three matrix products, padding left out: with the
+                                         nonzero scalars that are broadcast, and with all. With shared tokens: those
+                                         that are really done, and 1 for the sum that a step begins with
     backward_products, dense_backward_products : int    those of dxh and dW alone
     """
 
@@ -232,10 +232,10 @@ class Usage:
         kept: tuple[int, ...],
         words: int,
     ) -> "Usage":
-        """Count an iteration of one layer of so many units, from what each of the cell's products has computed.
+        """Count an iteration of one layer of so many units, from the counts of its cell's products.
 
         `active`, bool, (T, B), is False where a sequence has ended, `skipped` is bool, (T,). `kept` has the nonzero
-        elements of each kind of P, `words` counts what was kept for the backward pass.
+        elements of each kind of P, `words` counts the words stored for the backward pass.
         """
         (steps, batch), real, products = active.shape, int(active.sum()), list(products)
         columns, rows = [p.columns for p in products], [p.gates * units for p in products]
@@ -282,12 +282,12 @@ class Usage:
 
     @property
     def footprint(self) -> float:
-        """Words kept over those of five dense tensors, padding included in these as ``dense`` keeps it."""
+        """Words stored over those of five dense tensors, including their padding, as ``dense`` stores it."""
         return self.words / max(DENSE_TENSORS * self.elements, 1)
 
     @property
     def real_footprint(self) -> float:
-        """Words kept over those of five dense tensors without any padding: the stricter measure."""
+        """Words stored over those of five dense tensors without any padding: the stricter measure."""
         return self.words / max(DENSE_TENSORS * self.real, 1)
 
     @property
@@ -297,11 +297,11 @@ class Usage:
 
     @property
     def backward_arithmetic(self) -> float:
-        """The same of the backward pass and the weight gradient alone."""
+        """As :attr:`arithmetic`, of the backward pass and the weight gradient alone."""
         return self.backward_products / max(self.dense_backward_products, 1)
 
     def summary(self) -> dict:
-        """Give what the log of a run shows."""
+        """Give the densities and shares for the log of a run, by name."""
         shares = "footprint", "real_footprint", "arithmetic", "backward_arithmetic"
         return {
             "densities": {kind: round(value, 6) for kind, value in self.densities.items()},

@@ -1,7 +1,7 @@
-"""The host's share of an update: the norm of the gradient and the scale that clips it, the same for every device.
+"""The host's work in an update: the norm of the gradient and the scale that clips it, the same for every device.
 
-A device reduces each column of dW to one float32 sum of squares and applies the update; what lies between is here, in
-float64 and in one fixed order, so that every device gets the same scale to the bit.
+A device reduces each column of dW to one float32 sum of squares, and later applies the update. Between the two the host
+computes the scale, in float64 and in one fixed order, so that every device gets the same bits.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 from etalstm.errors import DeviceError, DivergedError
 from etalstm.network.shape import flush_subnormals
 
-PIECE = 1 << 14  # elements of a sum at a time: what stays in the cache is three times as fast
+PIECE = 1 << 14  # elements that are added at a time: a piece that stays in the cache is three times as fast
 CLIP_EPSILON = 1e-6  # PyTorch's clip_grad_norm_ adds the same
 
 
@@ -21,8 +21,8 @@ CLIP_EPSILON = 1e-6  # PyTorch's clip_grad_norm_ adds the same
 class UpdateRule:
     """One step of SGD with momentum, as the machine takes it: four float32 scalars, subnormals flushed.
 
-    ``g = scale*dW + weight_decay*w; v = momentum*v + g; w = w - learning_rate*v``. The bias does not decay. `scale` is
-    what clips the gradient, from :func:`clip_scale`.
+    ``g = scale*dW + weight_decay*w; v = momentum*v + g; w = w - learning_rate*v``. The bias does not decay. `scale`
+    clips the gradient, see :func:`clip_scale`.
     """
 
     learning_rate: np.float32
@@ -69,7 +69,7 @@ def gradient_norm(column_norms: Sequence[np.ndarray], bias_gradients: Sequence[n
     DivergedError
         If it is infinite or no number.
     DeviceError
-        If a sum of squares is negative: then the device's memory does not hold what the device has written.
+        If a sum of squares is negative: the device's memory has changed.
     """
     total = 0.0
     _check_sums_of_squares(column_norms)
@@ -78,7 +78,7 @@ def gradient_norm(column_norms: Sequence[np.ndarray], bias_gradients: Sequence[n
             for first in range(0, array.size, PIECE):
                 piece = array[first : first + PIECE].astype(np.float64)
                 terms = np.concatenate([[total], np.square(piece) if squared else piece])
-                # accumulate adds one after the other; a plain sum would add pairwise, in an order of NumPy's choosing
+                # accumulate adds one after the other; np.sum would add pairwise, in an order that NumPy chooses
                 total = float(np.add.accumulate(terms)[-1])
     if not math.isfinite(total):
         raise DivergedError(
@@ -98,7 +98,7 @@ def _check_sums_of_squares(layers: Iterable[np.ndarray]) -> None:
 
 
 def contribution_norms(delta: np.ndarray, xh: np.ndarray) -> np.ndarray:
-    """Give the 2-norm of what each sequence adds to dW at each step, of the product δ ⊗ xh: float64, (T, B).
+    """Give the 2-norm of each sequence's term of dW at each step, δ ⊗ xh: float64, (T, B).
 
     `delta` is float32, (T, B, 4H), `xh` (T, B, K).
     """
@@ -107,7 +107,7 @@ def contribution_norms(delta: np.ndarray, xh: np.ndarray) -> np.ndarray:
 
 
 def clip_scale(norm: float, clip: float | None) -> np.float32:
-    """Give the factor that brings a gradient of `norm` down to `clip`: 1 if there is no clip or it is not exceeded."""
+    """Give the factor that scales a gradient of `norm` down to `clip`: 1 without a clip, or if `norm` is within it."""
     if not clip or norm <= clip:
         return np.float32(1.0)
     return np.float32(clip / (norm + CLIP_EPSILON))

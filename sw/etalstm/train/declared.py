@@ -211,7 +211,7 @@ class RunSettings:
         try:
             return cls(**check_fields(cls, file.table, file, RunError))
         except (ValueError, TypeError) as error:
-            raise RunError(f"{file.blamed(str(error))}: {error}") from error
+            raise RunError(f"{file.where_named(str(error))}: {error}") from error
 
 
 def open_settings(path: Path, hint: str = " of settings") -> TomlFile:
@@ -236,4 +236,4 @@ def blaming(path: Path | None) -> Iterator[None]:
     except ValueError as error:
         if path is None:
             raise
-        raise RunError(f"{open_settings(path).blamed(str(error))}, with the options on top: {error}") from error
+        raise RunError(f"{open_settings(path).where_named(str(error))}, with the options on top: {error}") from error

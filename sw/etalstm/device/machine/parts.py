@@ -114,7 +114,7 @@ class PartedSession(Session):
     def _bring(self, part: int) -> Outputs | None:
         """Run the forward pass of a part, or load its intermediates, so that the memory holds them."""
         if self._sealed is None:
-            self._inner._shared = self._shared.part(self._parts.sequences(part)) if self._shared else None
+            self._inner._shared = self._shared.of_sequences(self._parts.sequences(part)) if self._shared else None
             return self._inner._forward(*self._inputs[part])
         x, h, lengths, *sent = self._inputs[part]
         return self._inner._load_intermediates(x, h, self._sealed[part], lengths, sent)

@@ -236,7 +236,7 @@ class HardwareSession(Session):
 
     def _shared_by_groups(self) -> list[SharedTokens]:
         shared, division = self._shared, self._map.division
-        return [shared.part(division.sequences(group)) for group in range(division.count)] if shared else []
+        return [shared.of_sequences(division.sequences(group)) for group in range(division.count)] if shared else []
 
     def _shared_scalars(self):
         return sum(of_group.scalars for of_group in self._shared_by_groups())

@@ -79,7 +79,7 @@ class RanksSession(TeamSession):
     def _forward(self, x, lengths, h0, c0):
         calls = []
         for part in range(self._parts.count):
-            shared = self._shared and self._shared.part(self._parts.sequences(part))
+            shared = self._shared and self._shared.of_sequences(self._parts.sequences(part))
             arrays = take_part(self._parts, part, (x, 1), (lengths, 0), (h0, 1), (c0, 1))
             calls.append(Call("forward", (self._skipped, shared, *arrays), self.number))
         outputs = self._team.each(calls)

@@ -151,7 +151,7 @@ class PipelineSession(TeamSession):
                 self._parts.take(lengths, part, 0),
                 self._parts.take(h0[layers], part, 1),
                 self._parts.take(c0[layers], part, 1),
-                self._shared.part(self._parts.sequences(part)) if role.first and self._shared else None,
+                self._shared.of_sequences(self._parts.sequences(part)) if role.first and self._shared else None,
             )
             for part in role.parts
         ]

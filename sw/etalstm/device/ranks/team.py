@@ -146,7 +146,7 @@ class Worker:
     def create_stage(self, device: int, number: int, shape: TrainingShape, grid: Grid) -> None:
         """Make a session for the stage of a pipeline that this rank has; all ranks do so together."""
         role = grid.role(self._world.rank)
-        communicator = self._world.of_stage(grid.depth)
+        communicator = self._world.stage_communicator(grid.depth)
         of_stage = shape_of_stage(shape, role, self._devices[device].memory_bytes)
         sessions = [self._devices[device].create(of_stage) for _ in range(role.most_kept)]
         exchange = Exchange(communicator, self._thread, of_stage.network)

@@ -1,4 +1,4 @@
-"""An ONNX graph: the constants that it stores, in its file or in files beside it, and which node gives which value."""
+"""An ONNX graph: its constants, stored in its file or in files beside it, and the node that computes each value."""
 
 import os
 import stat
@@ -29,29 +29,28 @@ def brief(text) -> str:
 
 
 class DataFiles:
-    """The files beside the file of a `model`. Nothing outside of its folder is read, wherever a location or a link
-    leads.
+    """The files of external data beside the file of a `model`.
 
-    The folder must belong to the user. Another user who may write to the folder or to a folder above can exchange a
-    folder on the way to a file after the check, and the new one is followed.
+    Nothing outside of the model's folder is read: a location or a link that leads out of it is refused. The folder must
+    belong to the user. Another user with write access to the folder, or to one above, could exchange a folder of the
+    path between check and reading; the exchanged one would be read.
 
-    ``size_bytes`` is the size of the model's file and of all parts of files that were read. A byte counts once, however
-    many tensors it belongs to and whatever the names of its file.
+    ``size_bytes`` is the size of the model's file and of all byte ranges that were read. A byte counts once, even if
+    several tensors or names of its file share it.
     """
 
     def __init__(self, model: Path):
         self._folder = model.parent.resolve()
-        self._parts: dict[tuple[int, int], list[tuple[int, int]]] = {}  # by file: first byte, end; sorted, disjoint
+        self._ranges: dict[tuple[int, int], list[tuple[int, int]]] = {}  # by file: first byte, end; sorted, disjoint
         self.size_bytes = 0
         status = model.stat()
         self._count(status, 0, status.st_size)
 
     def read(self, tensor, size_bytes: int) -> bytes:
-        """Read the data, of `size_bytes`, of a tensor with external data. Data of another length are refused before
-        they are read.
+        """Read the `size_bytes` of a tensor with external data. Other lengths are refused before they are read.
 
-        Raises :class:`InterchangeError` if location, offset or length are not those of a part of a file in the model's
-        folder, if the part has not ``size_bytes``, or if the file cannot be read.
+        Raises :class:`InterchangeError` if location, offset and length are no range of bytes of a file in the model's
+        folder, if the range does not have ``size_bytes``, or if the file cannot be read.
         """
         entries = {entry.key: entry.value for entry in tensor.external_data if entry.key in _ENTRIES}
         path = self._find(entries.get("location", ""))
@@ -59,12 +58,12 @@ class DataFiles:
         length = _number("length", entries["length"]) if "length" in entries else None
         try:
             with open(path, "rb", opener=_opened) as file:
-                return self._part(file, path.name, offset, length, size_bytes)
+                return self._read_range(file, path.name, offset, length, size_bytes)
         except OSError as error:
             raise InterchangeError(f"its data in {shown(path.name)} cannot be read: {error.strerror}") from error
 
-    def _part(self, file, name: str, offset: int, length: int | None, size_bytes: int) -> bytes:
-        """Read a part of an open file; without a length the part goes to the end of the file."""
+    def _read_range(self, file, name: str, offset: int, length: int | None, size_bytes: int) -> bytes:
+        """Read a range of bytes of an open file; without a length it goes to the end of the file."""
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise InterchangeError(f"its data are in {shown(name)}, which is no regular file")
@@ -83,15 +82,15 @@ class DataFiles:
         return data
 
     def _count(self, status: os.stat_result, first: int, end: int) -> None:
-        """Add a part of a file to ``size_bytes``, without the bytes that have been counted before."""
-        parts = self._parts.setdefault((status.st_dev, status.st_ino), [])
-        low = bisect_left(parts, first, key=lambda part: part[1])
-        high = bisect_right(parts, end, key=lambda part: part[0])
-        merged = parts[low:high]
+        """Add a range of bytes to ``size_bytes``, without the bytes that have been counted before."""
+        ranges = self._ranges.setdefault((status.st_dev, status.st_ino), [])
+        low = bisect_left(ranges, first, key=lambda counted: counted[1])
+        high = bisect_right(ranges, end, key=lambda counted: counted[0])
+        merged = ranges[low:high]
         if merged:
             first, end = min(first, merged[0][0]), max(end, merged[-1][1])
         self.size_bytes += end - first - sum(last - start for start, last in merged)
-        parts[low:high] = [(first, end)]
+        ranges[low:high] = [(first, end)]
 
     def _find(self, location: str) -> Path:
         """Give the path that a location leads to, with all links resolved. The file need not exist."""
@@ -134,11 +133,11 @@ class Graph:
     def __init__(self, onnx, graph, files: DataFiles):
         self._onnx, self._files = onnx, files
         self._stored = {tensor.name: tensor for tensor in graph.initializer}
-        self._sources = {name: (node, place) for node in graph.node for place, name in enumerate(node.output) if name}
+        self._sources = {name: (node, output) for node in graph.node for output, name in enumerate(node.output) if name}
         self.nodes, self.inputs = list(graph.node), {value.name for value in graph.input}
 
     def source(self, name: str) -> tuple[object, int] | None:
-        """Give the node that computes a value, and which of its outputs the value is; None if no node does."""
+        """Give the node that computes a value, and the number of the output; None if no node does."""
         return self._sources.get(name)
 
     def options(self, node) -> dict:
@@ -156,15 +155,15 @@ class Graph:
         raise InterchangeError(f"{name_of(node)} has {option} {shown(value)}, expected integers")
 
     def trace(self, name: str, operators: Collection[str]) -> tuple[str, list]:
-        """Go back from a value, from the first output of a node to its first input, past nodes of some `operators`.
+        """Follow a value back through nodes of `operators`, from the first output of a node to its first input.
 
-        The first other node ends the trace. Gives the name of the value where the trace ends, and the nodes passed in
-        the order of the computation. :class:`InterchangeError` if a node has no input, or the nodes form a cycle.
+        Any other node ends the trace. Gives the name of the value where the trace ends, and the nodes passed in the
+        order of the computation. :class:`InterchangeError` if a node has no input, or the nodes form a cycle.
         """
         passed: list = []
         while len(passed) <= len(self.nodes):
-            node, place = self._sources.get(name, (None, 0))
-            if node is None or place or node.op_type not in operators:
+            node, output = self._sources.get(name, (None, 0))
+            if node is None or output or node.op_type not in operators:
                 return name, passed[::-1]
             if not node.input:
                 raise InterchangeError(f"{name_of(node)} has no input")
@@ -173,7 +172,7 @@ class Graph:
         raise InterchangeError(f"{name_of(passed[0])} depends on itself")
 
     def constant(self, name: str | None) -> np.ndarray | None:
-        """Give a value that the file stores, None for every other; of a ConstantOfShape its one element.
+        """Give a value if the file stores it, else None; of a ConstantOfShape its one element.
 
         :class:`InterchangeError` if the data are damaged.
         """
@@ -188,7 +187,7 @@ class Graph:
         return self._decoded(name, tensor)
 
     def _decoded(self, name: str, tensor) -> np.ndarray:
-        """Decode a tensor of the file; nothing here needs constants of types that ``ELEMENT_BYTES`` has not."""
+        """Decode a tensor of the file, of one of the types in ``ELEMENT_BYTES``."""
         if not isinstance(tensor, self._onnx.TensorProto):
             raise InterchangeError(f"the value of {shown(name)} is no tensor of numbers")
         try:

@@ -1,4 +1,4 @@
-"""Reads the LSTM layers of an ONNX file, whoever wrote it.
+"""Reads the LSTM layers of an ONNX file of any exporter.
 
 Axes: T steps, D directions, B sequences, H units.
 """
@@ -16,7 +16,7 @@ from etalstm.network.shape import GATES
 
 ACTIVATIONS = ("sigmoid", "tanh", "tanh")  # of one direction
 INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
-SHARING = 8  # times the bytes of the files that the weights of all layers may take, as nodes may share them
+SHARING = 8  # the weights of all layers may take so many times the bytes of the files, as nodes may share them
 FROM_ONNX = tuple(TO_ONNX.index(gate) for gate in range(len(TO_ONNX)))
 
 
@@ -24,7 +24,7 @@ def read_onnx(path: Path) -> LstmState:
     """Read the LSTM nodes of a file as one stack of layers; all other nodes are left out.
 
     A node's biases become ``bias_ih`` and ``bias_hh``. Raises :class:`InterchangeError` if the file is no ONNX model,
-    has no LSTM node, or one of them is not what PyTorch's LSTM computes: peepholes, clip, coupled gates, other
+    has no LSTM node, or a node computes something other than PyTorch's LSTM: peepholes, clip, coupled gates, other
     activations, a projection, the reverse direction alone, initial states that are neither zero nor an input of the
     graph, weights that the graph computes; if its data are damaged, or lie outside the model's folder; if the layers
     take more than :data:`SHARING` times the bytes of the files; or if the nodes are no stack, see :func:`check_stack`.
@@ -45,7 +45,7 @@ def read_onnx(path: Path) -> LstmState:
 
 
 def _stack(graph: Graph, files: DataFiles) -> LstmState:
-    """Read the layers one by one: nodes that share weights may name far more than the file holds."""
+    """Read the layers one by one, and stop early: nodes that share weights could take far more bytes than the file."""
     nodes = [node for node in graph.nodes if node.op_type == "LSTM" and node.domain in ("", "ai.onnx")]
     if not nodes:
         others = ", ".join(sorted({node.op_type for node in graph.nodes}))
@@ -80,7 +80,7 @@ def _layer(graph: Graph, node) -> tuple[Direction, ...]:
     if inputs.get("B"):
         b = _weights(name, "B", inputs, graph, (count, 2 * rows))
     halves = b[:, :rows], b[:, rows:]
-    return tuple(Direction(*(reordered(part[n], FROM_ONNX) for part in (w, r, *halves))) for n in range(count))
+    return tuple(Direction(*(reordered(array[n], FROM_ONNX) for array in (w, r, *halves))) for n in range(count))
 
 
 def _directions(name: str, options: dict) -> int:
@@ -98,7 +98,7 @@ def _text(name: str, option: str, value) -> str:
 
 
 def _refuse_other_cells(name: str, options: dict, inputs: dict, count: int) -> None:
-    """Refuse what makes the node another cell than PyTorch's."""
+    """Refuse a node whose cell differs from PyTorch's."""
     if inputs.get("P"):
         raise InterchangeError(f"{name} has peepholes (input P)")
     if options.get("clip"):
@@ -112,7 +112,7 @@ def _refuse_other_cells(name: str, options: dict, inputs: dict, count: int) -> N
 
 
 def _weights(name: str, letter: str, inputs: dict, graph: Graph, expected: tuple) -> np.ndarray:
-    """Give the constant behind an input; None in the expected shape is any size."""
+    """Give the constant that an input reads; None in the expected shape is any size."""
     try:
         array = graph.constant(inputs.get(letter))
     except InterchangeError as error:
@@ -137,20 +137,19 @@ STEPS_FIRST, BATCH_FIRST = range(2)  # the attribute layout
 
 
 def check_stack(graph: Graph, nodes: list) -> None:
-    """Check that each LSTM node, in the graph's order, reads all that the one before gives, and reads it in the same
-    order.
+    """Check that each LSTM node, in the graph's order, reads the whole Y of the node before, its elements in order.
 
-    Both of PyTorch's exporters lay the directions side by side: with Squeeze for one of them, or with Transpose and
-    Reshape. Where a node reads something else, the :class:`InterchangeError` names the node and what it reads.
+    Both of PyTorch's exporters lay the directions side by side: a single direction with Squeeze, two with Transpose and
+    Reshape. If a node reads something else, the :class:`InterchangeError` names the node and what it reads.
     """
     for before, node in pairwise(nodes):
         end, passed = graph.trace(_input(node, 0), BETWEEN)
-        source, place = graph.source(end) or (None, 0)
+        source, output = graph.source(end) or (None, 0)
         expected = f"expected Y of {name_of(before)}: the nodes are no stack"
         if source is None:
             raise InterchangeError(f"{name_of(node)} reads {shown(end)}, {expected}")
-        if source is not before or place:
-            raise InterchangeError(f"{name_of(node)} reads output {place} of {name_of(source)}, {expected}")
+        if source is not before or output:
+            raise InterchangeError(f"{name_of(node)} reads output {output} of {name_of(source)}, {expected}")
         axes, wanted = _axes_of(graph, before)
         for each in passed:
             axes = _moved(graph, each, axes, wanted)
@@ -161,7 +160,7 @@ def check_stack(graph: Graph, nodes: list) -> None:
 def check_state(graph: Graph, node, position: int, state: str) -> None:
     """Check that an initial state of an LSTM node is zero or an input of the graph.
 
-    Where it is not zero, or computed by an operator that is not known here, the :class:`InterchangeError` names it.
+    The :class:`InterchangeError` names a state that is not zero, or that an operator not known here computes.
     """
     end, _ = graph.trace(_input(node, position), BEFORE_STATE)
     values = graph.constant(end)
@@ -192,7 +191,7 @@ def _moved(graph: Graph, node, axes: Axes, wanted: Axes) -> Axes:
     if node.op_type == "Transpose":
         order = graph.numbers(node, "perm") or list(range(len(axes))[::-1])
         if sorted(order) == list(range(len(axes))):
-            return [axes[place] for place in order]
+            return [axes[number] for number in order]
     elif node.op_type == "Squeeze":
         return _squeezed(graph, node, axes)
     elif node.op_type == "Reshape" and sum(axes, ()) == sum(wanted, ()):
@@ -206,15 +205,15 @@ def _moved(graph: Graph, node, axes: Axes, wanted: Axes) -> Axes:
 
 def _squeezed(graph: Graph, node, axes: Axes) -> Axes:
     option = graph.numbers(node, "axes")  # before opset 13; then an input
-    places = graph.constant(_input(node, 1)) if option is None else np.asarray(option)
-    if places is None or places.dtype.kind != "i":
+    numbers = graph.constant(_input(node, 1)) if option is None else np.asarray(option)
+    if numbers is None or numbers.dtype.kind != "i":
         raise InterchangeError(f"{name_of(node)} between two LSTM nodes has no constant axes")
-    left = {int(place) % len(axes) for place in np.ravel(places)}
-    if any(axes[place] for place in left):
+    squeezed = {int(number) % len(axes) for number in np.ravel(numbers)}
+    if any(axes[number] for number in squeezed):
         raise InterchangeError(
-            f"{name_of(node)} between two LSTM nodes squeezes {sorted(left)} of axes {_axes_text(axes)}"
+            f"{name_of(node)} between two LSTM nodes squeezes {sorted(squeezed)} of axes {_axes_text(axes)}"
         )
-    return [axis for place, axis in enumerate(axes) if place not in left]
+    return [axis for number, axis in enumerate(axes) if number not in squeezed]
 
 
 def _axes_text(axes: Axes) -> str:

@@ -1,7 +1,7 @@
 """Writes a network as an ONNX file: embedding, LSTM layers, output layer.
 
-There is one ``LSTM`` node for each layer, time first (layout 0), with gates in ONNX's order i, o, f, c. All operators
-mean the same in opset 17 and in those after it.
+There is one ``LSTM`` node for each layer, time first (layout 0), with gates in ONNX's order i, o, f, c. The operators
+mean the same in all of ``OPSETS``.
 """
 
 import importlib
@@ -23,7 +23,7 @@ DIRECTIONS = {1: "forward", 2: "bidirectional"}
 
 @dataclass(frozen=True)
 class Network:
-    """What is exported."""
+    """The network that is exported."""
 
     lstm: LstmState
     # float32, (tokens, I): the input is tokens, (T, B), int64; without it, x, (T, B, I), float32
@@ -36,7 +36,7 @@ class Network:
 
 @dataclass
 class _Graph:
-    """Nodes and constants in the making."""
+    """Nodes and constants of the graph that is being built."""
 
     helper: Any
     numpy_helper: Any
@@ -55,12 +55,12 @@ class _Graph:
 
 
 def write_onnx(path: Path, network: Network, opset: int = OPSETS.start) -> None:
-    """Write a network as an ONNX file of an opset from 17 to 20; the file is replaced only by a whole one.
+    """Write a network as an ONNX file of an opset from 17 to 20, atomically.
 
     Inputs are ``tokens`` or ``x``, and ``lengths``, (B,), int32: the steps of each sequence. Steps and batch are free.
-    Raises :class:`InterchangeError` if the parts do not go together, a part is not of float32 or not finite, `per_step`
-    has no output layer, there is no such opset, or ``onnx`` is not installed; ``OSError`` if the file cannot be
-    written.
+    Raises :class:`InterchangeError` if the shapes do not fit together, an array is not of float32 or not finite,
+    `per_step` has no output layer, there is no such opset, or ``onnx`` is not installed; ``OSError`` if the file cannot
+    be written.
     """
     if opset not in OPSETS:
         raise InterchangeError(f"opset must be {OPSETS.start} to {OPSETS.stop - 1}, got {opset}")
@@ -117,9 +117,9 @@ def _model(onnx, network: Network, opset: int):
             graph.add("Concat", [pair[position] for pair in states], [name], axis=0)
             results.append(value(name, kinds.FLOAT, [count, "batch", lstm.hidden_size]))
     else:
-        places = ["steps", "batch"] if network.per_step else ["batch"]
+        axes = ["steps", "batch"] if network.per_step else ["batch"]
         _output(graph, network.output, y if network.per_step else _last(graph, states[-1][0], width))
-        results = [value("logits", kinds.FLOAT, [*places, len(network.output[1])])]
+        results = [value("logits", kinds.FLOAT, [*axes, len(network.output[1])])]
     body = helper.make_graph(graph.nodes, "etalstm", [first, lengths], results, graph.constants)
     imports = [helper.make_opsetid("", opset)]
     return helper.make_model(body, opset_imports=imports, ir_version=IR_VERSION, producer_name="etalstm")
@@ -133,11 +133,11 @@ def _layers(graph: _Graph, network: Network) -> tuple[str, list[tuple[str, str]]
     shape = graph.constant("shape", np.array([0, 0, lstm.directions * lstm.hidden_size], np.int64))
     for number, layer in enumerate(lstm.layers):
         arrays = {
-            "W": [reordered(one.weight_ih, TO_ONNX) for one in layer],
-            "R": [reordered(one.weight_hh, TO_ONNX) for one in layer],
-            "B": [np.concatenate([reordered(one.bias_ih, TO_ONNX), reordered(one.bias_hh, TO_ONNX)]) for one in layer],
+            "W": [reordered(direction.weight_ih, TO_ONNX) for direction in layer],
+            "R": [reordered(direction.weight_hh, TO_ONNX) for direction in layer],
+            "B": [np.concatenate([reordered(b, TO_ONNX) for b in (d.bias_ih, d.bias_hh)]) for d in layer],
         }
-        names = [graph.constant(f"{name}{number}", np.stack(parts)) for name, parts in arrays.items()]
+        names = [graph.constant(f"{name}{number}", np.stack(by_direction)) for name, by_direction in arrays.items()]
         results = [f"y{number}", f"h{number}", f"c{number}"]
         options = {"hidden_size": lstm.hidden_size, "direction": DIRECTIONS[lstm.directions]}
         graph.add("LSTM", [x, *names, "lengths"], results, **options)
@@ -153,7 +153,7 @@ def _last(graph: _Graph, state: str, width: int) -> str:
     return graph.add("Reshape", [beside, graph.constant("last_shape", np.array([0, width], np.int64))], ["last"])
 
 
-def _output(graph: _Graph, layer: tuple[np.ndarray, np.ndarray], rows: str) -> None:
+def _output(graph: _Graph, layer: tuple[np.ndarray, np.ndarray], inputs: str) -> None:
     weights, bias = layer
-    product = graph.add("MatMul", [rows, graph.constant("output_weights", weights.T)], ["product"])
+    product = graph.add("MatMul", [inputs, graph.constant("output_weights", weights.T)], ["product"])
     graph.add("Add", [product, graph.constant("output_bias", bias)], ["logits"])

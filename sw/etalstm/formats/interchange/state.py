@@ -39,10 +39,9 @@ NAMES = tuple(Direction.__dataclass_fields__)
 
 @dataclass(frozen=True)
 class LstmState:
-    """A stack of LSTM layers of one size, by layer, all with one direction or all with two, the forward direction
-    first.
+    """A stack of LSTM layers of one size, all with one direction or all with two, the forward direction first.
 
-    If the sizes do not go together, the :class:`InterchangeError` names the parameter, its shape and the one expected.
+    If the sizes do not fit together, the :class:`InterchangeError` names the parameter, its shape and the one expected.
     """
 
     layers: tuple[tuple[Direction, ...], ...]
@@ -111,21 +110,22 @@ class LstmState:
         }
 
     def to_layers(self) -> list[LayerParameters]:
-        """Give the layers as a session loads them, both biases added; :class:`InterchangeError` if they are
-        bidirectional.
+        """Give the layers as a session loads them, both biases added.
+
+        Raises :class:`InterchangeError` if the layers are bidirectional.
         """
         if self.directions > 1:
             raise InterchangeError("the layers are bidirectional; a session has layers of one direction")
         forward = [layer[0] for layer in self.layers]
         return [
-            LayerParameters(np.concatenate([one.weight_ih, one.weight_hh], axis=1), one.bias_ih + one.bias_hh)
-            for one in forward
+            LayerParameters(np.concatenate([entry.weight_ih, entry.weight_hh], axis=1), entry.bias_ih + entry.bias_hh)
+            for entry in forward
         ]
 
 
-def _direction(left: dict, place: str) -> Direction:
-    """Take one direction's parameters out of a state dict."""
-    names = {name: f"{name}_{place}" for name in NAMES}
+def _direction(left: dict, suffix: str) -> Direction:
+    """Remove one direction's parameters from a state dict, and give them; `suffix` ends their names."""
+    names = {name: f"{name}_{suffix}" for name in NAMES}
     for name in names.values():
         if name.startswith("weight") and name not in left:
             raise InterchangeError(f"{name} is missing")
@@ -144,14 +144,14 @@ def check_values(name: str, array: np.ndarray) -> None:
         raise InterchangeError(f"{name} has a value that is not finite")
 
 
-def _check(place: str, direction: Direction, inputs: int, hidden: int) -> None:
+def _check(suffix: str, direction: Direction, inputs: int, hidden: int) -> None:
     rows = GATES * hidden
     shapes = {"weight_ih": (rows, inputs), "weight_hh": (rows, hidden), "bias_ih": (rows,), "bias_hh": (rows,)}
     for name, expected in shapes.items():
         array = getattr(direction, name)
         if array.shape != expected:
-            raise InterchangeError(f"{name}_{place} has shape {array.shape}, expected {expected}")
-        check_values(f"{name}_{place}", array)
+            raise InterchangeError(f"{name}_{suffix} has shape {array.shape}, expected {expected}")
+        check_values(f"{name}_{suffix}", array)
 
 
 def reordered(rows: np.ndarray, gates: Sequence[int]) -> np.ndarray:

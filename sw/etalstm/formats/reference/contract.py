@@ -15,8 +15,9 @@ from etalstm_hw.contract import FIELDS, HEADER, Counter, Opcode, Register
 
 
 class Comments:
-    """The comments of a Python source, whose syntax tree is `tree`. A comment belongs to what begins its line, or the
-    line below it.
+    """The comments of a Python source, with its syntax tree `tree`.
+
+    A comment belongs to the statement that begins its line, or the line below it.
     """
 
     def __init__(self, source: str):
@@ -31,7 +32,7 @@ class Comments:
 
     @classmethod
     def of(cls, modules: Iterable[ModuleType]) -> "Comments":
-        """Read the sources of modules, one behind the other."""
+        """Read the concatenated sources of modules."""
         return cls("\n".join(inspect.getsource(module) for module in modules))
 
     def text(self, node: ast.stmt | ast.expr) -> str:
@@ -46,7 +47,7 @@ class Comments:
         return " ".join([*above, *([self._beside[node.lineno]] if node.lineno in self._beside else [])])
 
     def assignments(self) -> dict[str, ast.Assign]:
-        """Find what the module assigns to single names."""
+        """Give the assignments to single names, by name."""
         return {
             node.targets[0].id: node
             for node in self.tree.body
@@ -85,7 +86,7 @@ def describe() -> dict:
     Gives a dict: ``constants``: name, value, text of each. ``lists``: name, values, text. ``enums``: name, text,
     members (name, value, text). ``registers``: name, offset, kept (whether a write is kept and read back), text.
     ``counters``: name, offset of the low half, how many, text. ``instructions``: name, opcode, engine, text, fields
-    (name, offset, width in bits, text), without those of ``header``.
+    (name, offset, width in bits, text), without the fields of ``header``.
     """
     comments = Comments.of(contract.PARTS)
     enums = {
@@ -129,11 +130,11 @@ def _registers(comments: Comments) -> list[dict]:
 
 
 def _counters(comments: Comments) -> list[dict]:
-    """List the counters; one that stands for several ends where the next begins."""
+    """List the counters; the number of counters under one name reaches to the next name."""
     texts = comments.members(Counter.__name__)
     return [
-        {"name": one.name, "offset": Register.COUNTER + 8 * one, "count": following - one, "text": texts[one.name]}
-        for one, following in pairwise(Counter)
+        {"name": first.name, "offset": Register.COUNTER + 8 * first, "count": next_ - first, "text": texts[first.name]}
+        for first, next_ in pairwise(Counter)
     ]
 
 

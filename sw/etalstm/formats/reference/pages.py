@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 def markdown(described: dict, command: str) -> str:
-    """Write the page from what :func:`~etalstm.formats.reference.contract.describe` gives; it names the `command`."""
+    """Write the page from the result of :func:`~etalstm.formats.reference.contract.describe`; it names `command`."""
     return "\n".join(
         [
             "# Registers and programs",
@@ -142,7 +142,7 @@ static inline void etalstm_seal(etalstm_instruction *instruction, uint32_t numbe
 
 
 def header(described: dict, command: str) -> str:
-    """Write the header from what :func:`~etalstm.formats.reference.contract.describe` gives; it names the `command`."""
+    """Write the header from the result of :func:`~etalstm.formats.reference.contract.describe`; it names `command`."""
     lines = [_TOP.format(command=command)]
     lines += _defines("Constants", [(entry["name"], entry["value"], entry["text"]) for entry in described["constants"]])
     lines += _defines("Registers", [(f"REG_{e['name']}", e["offset"], e["text"]) for e in described["registers"]])

@@ -211,7 +211,7 @@ def descend(values, velocity, gradient, rule, weight_decay):
         piece = slice(begin, end)
         _descend(value[piece], before[piece], slope[piece], *scalars, moved[piece], speed[piece])
 
-    CREW.share(moved.size, moved.size, update)
+    CREW.run(moved.size, moved.size, update)
     return moved.reshape(np.shape(values)), speed.reshape(np.shape(values))
 
 
@@ -238,7 +238,7 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     def piece(begin, end):
         _steps_forward(z, recurrent, numbers, skipped, rule, sender, x_moved, h, c, kept, begin, end)
 
-    CREW.share(batch, z.size * h0.shape[1], piece, active.sum(axis=0))
+    CREW.run(batch, z.size * h0.shape[1], piece, active.sum(axis=0))
     return LayerPass(x, h, c, kept, active, skipped, x_sent, h_sent, delta_inputs)
 
 
@@ -257,7 +257,7 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
             recurrent, forward.kept, numbers, forward.skipped, threshold, sender, dy, dh, dc, whole, delta, begin, end
         )
 
-    CREW.share(batch, delta.size * dh.shape[1], piece, forward.active.sum(axis=0))
+    CREW.run(batch, delta.size * dh.shape[1], piece, forward.active.sum(axis=0))
     dx = with_padding(mac_sums(None, weights[:, :inputs], delta), forward.active)
     dx = collect_inputs(dx, forward)
     ranges = slice_ranges(batch, slices)

@@ -60,7 +60,7 @@ def send_inputs(x, active, delta_inputs):
     x = np.ascontiguousarray(x)
     broadcast = np.empty_like(x)
     sender = Sender(delta_inputs.refreshed(len(x)), np.float32(delta_inputs.x), np.empty_like(x))
-    CREW.share(x.shape[1], x.size, lambda begin, end: _send_steps(x, active, sender, broadcast, begin, end))
+    CREW.run(x.shape[1], x.size, lambda begin, end: _send_steps(x, active, sender, broadcast, begin, end))
     return broadcast, sender.sent
 
 
@@ -132,5 +132,5 @@ def collect_inputs(dx, forward):
     if forward.delta_inputs.off:
         return dx
     sender = Sender(forward.delta_inputs.refreshed(len(dx)), np.float32(forward.delta_inputs.x), forward.x_sent)
-    CREW.share(dx.shape[1], dx.size, lambda begin, end: _collect_steps(dx, forward.skipped, sender, begin, end))
+    CREW.run(dx.shape[1], dx.size, lambda begin, end: _collect_steps(dx, forward.skipped, sender, begin, end))
     return dx

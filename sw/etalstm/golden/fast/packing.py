@@ -140,7 +140,7 @@ def _matrix(terms, columns, fill) -> Matrix:
     """Make a matrix whose panels threads share; ``fill(panels, sizes, begin, end)`` fills a range of the panels."""
     panels = _aligned(-(-columns // WIDTH), terms)
     sizes = np.empty((len(panels), -(-terms // TERMS), 2), np.float64)
-    CREW.share(len(panels), panels.size * LAY_PRODUCTS, lambda *piece: fill(panels, sizes, *piece))
+    CREW.run(len(panels), panels.size * LAY_PRODUCTS, lambda *piece: fill(panels, sizes, *piece))
     return Matrix(panels, sizes)
 
 

@@ -296,7 +296,7 @@ def packed_sums(start, matrix: Matrix, scalars):
         if start is None:
             finish_empty(total, scalars, begin, end)
 
-    CREW.share(len(total), total.size * scalars.shape[1], piece)
+    CREW.run(len(total), total.size * scalars.shape[1], piece)
     return total
 
 
@@ -315,7 +315,7 @@ def gradient_sums(x, h, rows, delta, order):
     matrix = matrix_of_rows(x, h, rows)
     total = np.empty((delta.shape[1], len(matrix.panels), WIDTH), np.float32)
     products = total.size * order.size
-    CREW.share(len(total), products, lambda *piece: _accumulate_gradient(total, matrix, delta, order, *piece))
+    CREW.run(len(total), products, lambda *piece: _accumulate_gradient(total, matrix, delta, order, *piece))
     return _columns(total, x.shape[1] + h.shape[1])
 
 
@@ -341,7 +341,7 @@ def _add_delta(delta, order, db, begin, end):
 def bias_gradient(delta, order):
     """Add those rows of delta, float32, (N, 4H), that `order` numbers, one after the other, from +0; float32, (4H,)."""
     db = np.zeros(delta.shape[1], np.float32)
-    CREW.share(db.size, order.size * db.size * ADD_PRODUCTS, lambda *piece: _add_delta(delta, order, db, *piece))
+    CREW.run(db.size, order.size * db.size * ADD_PRODUCTS, lambda *piece: _add_delta(delta, order, db, *piece))
     return db
 
 
@@ -368,5 +368,5 @@ def _add_squares(dw, norms, begin, end):
 def column_norms(dw):
     """Add the squares of each column of dW, r ascending from +0; float32, (K,)."""
     norms = np.zeros(dw.shape[1], np.float32)
-    CREW.share(norms.size, dw.size * ADD_PRODUCTS, lambda *piece: _add_squares(dw, norms, *piece))
+    CREW.run(norms.size, dw.size * ADD_PRODUCTS, lambda *piece: _add_squares(dw, norms, *piece))
     return norms

@@ -1,7 +1,7 @@
-"""What a cell is: the products of its step, the element-wise work between them, and its intermediates.
+"""The declaration of a cell: the products of its step, the element-wise work between them, and its intermediates.
 
-Every unit of a layer has one element of each vector that a cell names. These names have a meaning of their own, for a
-cell with gate ``i``, state ``c`` and output ``h``:
+Every unit of a layer has one element of each vector that a cell names. These names are reserved, here for a cell with
+gate ``i``, state ``c`` and output ``h``:
 
 =============  ==========================================================================
 ``z_i``        the sum that the stage's matrix gives for gate i, bias included
@@ -22,36 +22,36 @@ from functools import cached_property
 from etalstm.network.cells.operation import CONDITIONAL, CONSTANTS, Operation, reads
 
 Array = tuple[tuple[str, ...], ...]
-"""Vectors that lie interleaved, each with the names that it bears one after the other."""
+"""Vectors that are interleaved in memory, each with the names that it has one after the other."""
 
 
 def arrays(*texts: str) -> tuple[Array, ...]:
-    """Read the vectors of a phase: ``"i f"`` is an array of two, ``"c=P_s"`` a vector that bears two names."""
+    """Read the vectors of a phase: ``"i f"`` is an array of two, ``"c=P_s"`` a vector that has two names in turn."""
     return tuple(tuple(tuple(column.split("=")) for column in text.split()) for text in texts)
 
 
 def bearing(layout: tuple[Array, ...], names: Collection[str]) -> tuple[Array, ...]:
-    """Give the vectors that bear one of some names, those of an array still interleaved."""
+    """Give the vectors that have one of `names`; those of one array stay interleaved."""
     cut = (tuple(column for column in array if not set(column).isdisjoint(names)) for array in layout)
     return tuple(array for array in cut if array)
 
 
 def count_vectors(layout: tuple[Array, ...]) -> int:
-    """Count the vectors that arrays have for each unit and sequence."""
+    """Count the vectors of arrays."""
     return sum(map(len, layout))
 
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix, and what it is multiplied with.
+    """A matrix, and the vectors that it is multiplied with.
 
     Members
     -------
     gates : tuple of str
         The row blocks of the matrix; unit u's row of gate n is row ``len(gates)*u + n``.
     operands : tuple of str
-        What is broadcast, in the order of the matrix' columns: ``x``, the cell's output of the step before, or an
-        output of an earlier stage.
+        The vectors that are broadcast, in the order of the matrix's columns: ``x``, the cell's output of the step
+        before, or an output of an earlier stage.
     """
 
     gates: tuple[str, ...]
@@ -65,7 +65,7 @@ class Product:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Matrix products of a cell's step, and the element-wise work that follows them and leads back to them.
+    """Matrix products of a cell's step, and the element-wise work after them in the forward and backward pass.
 
     Members
     -------
@@ -76,17 +76,17 @@ class Stage:
     forward : tuple of Operation
         From the sums to the outputs.
     local : tuple of Operation
-        Local gradients, from what ``forward`` has left.
+        Local gradients, from the vectors that ``forward`` leaves.
     kept : dict from a kind's name to the vector
-        Local gradients that compressed storage keeps for the backward pass. A stage without any keeps nothing: its
+        Local gradients that compressed storage keeps for the backward pass. A stage without any stores nothing: its
         ``backward`` reads its outputs, which are in memory because they are broadcast.
     rebuild : tuple of Operation
         Dense storage keeps gates and states only. These compute the other inputs of ``local`` again.
     backward : tuple of Operation
-        From the gradients of the outputs to those of the sums, and to what is passed on element by element.
+        From the gradients of the outputs to those of the sums, and to the gradient of the state before.
     forward_arrays, local_arrays, backward_arrays : tuple of Array
-        Vectors of the scratch memory: of ``forward``; besides these of ``local`` in the forward pass; and of the
-        backward pass. Names that share a vector are never needed at the same time.
+        Vectors of the scratch memory: of ``forward``; the further ones of ``local`` in the forward pass; and of the
+        backward pass. Names of the same vector are never needed at the same time.
     """
 
     products: tuple[Product, ...]
@@ -107,7 +107,7 @@ class Stage:
 
     @property
     def takes_x(self) -> bool:
-        """One of the products is with x."""
+        """Whether one of the products is with x."""
         return any("x" in product.operands for product in self.products)
 
     @property
@@ -127,7 +127,7 @@ class Stage:
 
     @property
     def kept_gates(self) -> tuple[str, ...]:
-        """What dense storage keeps besides the state: all gates, unless the stage keeps nothing."""
+        """Gates that dense storage keeps: all, or none if the stage stores nothing."""
         return self.gates if self.kept else ()
 
     @property
@@ -138,12 +138,12 @@ class Stage:
 
     @property
     def rebuilt_from(self) -> frozenset[str]:
-        """What the backward pass of a dense cell reads: gates and states."""
+        """The gates and states that the backward pass of a dense cell reads."""
         return reads(self.rebuild + self.local)
 
     @property
     def streamed_arrays(self) -> tuple[Array, ...]:
-        """Vectors of ``backward_arrays`` that are needed if local gradients have been kept."""
+        """Vectors of ``backward_arrays`` that are needed if local gradients are stored."""
         results = {operation.d for operation in self.backward}
         return bearing(self.backward_arrays, reads(self.backward) | results | {*self.kept.values(), "dy"})
 
@@ -158,13 +158,13 @@ class Stage:
 class Cell:
     """A recurrent cell: its stages in the order of the forward pass. The output of the last is the cell's.
 
-    `state` is what passes from step to step element by element. Only the last stage has it.
+    `state` passes from step to step, element by element. Only the last stage has it.
 
-    Lanes that hold no unit have very negative sums. From a state of 0 these must give outputs, a state and local
-    gradients of 0. So every term has a factor that is the sigmoid of a sum, or its ReLU.
+    Lanes without a unit have very negative sums. From a state of 0 these must give outputs, a state and local gradients
+    of 0. So every term has a factor that is the sigmoid of a sum, or its ReLU.
 
-    Raises ``ValueError`` if the declaration does not hold together: a vector that is read before it is written, that
-    has no array or has lost it to another, a result that is missing, an operand that nothing gives or two stages take.
+    Raises ``ValueError`` if the declaration is inconsistent: a vector is read before it is written, has no array, or
+    another name has taken its vector; a result is missing; an operand is computed by no stage or broadcast by two.
     """
 
     name: str
@@ -179,7 +179,7 @@ class Cell:
 
     @property
     def output(self) -> str:
-        """What is broadcast to the next step and to the layer above."""
+        """The vector that is broadcast to the next step and to the layer above."""
         return self.stages[-1].outputs[0]
 
     @property
@@ -253,13 +253,13 @@ class Cell:
         layout, outputs, gates = stage.backward_arrays, set(stage.outputs_read), set(stage.kept_gates)
         self._check_vectors(stage.backward, layout, gradients | outputs | set(stage.kept.values()))
         dense = {*gates, self.state, self.state_before} & stage.rebuilt_from
-        every = stage.rebuild + stage.local + stage.backward
-        self._check_vectors(every, layout, dense | gradients | outputs | gates)
+        operations = stage.rebuild + stage.local + stage.backward
+        self._check_vectors(operations, layout, dense | gradients | outputs | gates)
         moved = [stage.kept_gates, *(product.deltas for product in stage.products)]
         self._check_arrays(layout, [*moved, *((name,) for name in sorted(gradients | passed | dense - gates))])
 
     def _check_arrays(self, layout: tuple[Array, ...], moved: list[tuple[str, ...]]) -> None:
-        """Check that what is loaded or stored together is an array of its own."""
+        """Check that vectors which are loaded or stored together are an array."""
         for names in filter(None, moved):
             fitting = [array for array in layout if len(array) == len(names)]
             if not any(all(name in column for name, column in zip(names, array, strict=True)) for array in fitting):
@@ -273,18 +273,18 @@ class Cell:
     def _check_vectors(
         self, operations: Iterable[Operation], layout: tuple[Array, ...], given: set[str], sums: Set[str] = frozenset()
     ) -> None:
-        """Follow which name each vector bears, from those that are `given` on."""
+        """Check that every operand has its vector when it is read, starting with the names that are `given`."""
         vectors = {name: column for array in layout for column in array for name in column}
-        bears: dict[tuple[str, ...], str] = {}
+        current: dict[tuple[str, ...], str] = {}
         for name in sorted(given):
-            if name not in vectors or bears.setdefault(vectors[name], name) != name:
+            if name not in vectors or current.setdefault(vectors[name], name) != name:
                 raise ValueError(f"cell {self.name}: {name} has no vector of its own to be brought to")
         for operation in operations:
             for name in set(operation.operands) - set(CONSTANTS) - sums:
-                if name not in vectors or bears.get(vectors[name]) != name:
+                if name not in vectors or current.get(vectors[name]) != name:
                     raise ValueError(f"cell {self.name}: {name} is not there when {operation.d} is computed from it")
             if operation.d not in vectors:
                 raise ValueError(f"cell {self.name}: {operation.d} has no vector")
             if operation.op in CONDITIONAL and any(vectors.get(n) == vectors[operation.d] for n in operation.operands):
                 raise ValueError(f"cell {self.name}: {operation.d} has the vector of what it is computed from")
-            bears[vectors[operation.d]] = operation.d
+            current[vectors[operation.d]] = operation.d

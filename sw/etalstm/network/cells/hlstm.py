@@ -4,7 +4,7 @@ With ``v_n = relu(U_n [x, h] + a_n)`` and ``z_n = W_n v_n + b_n`` for n in i, f,
 ``h = o*tanh(c)``. Hidden layers are as wide as h. The first product has the matrices U_n, a row of each for every unit;
 each W_n is a product of its own.
 
-The hidden layers keep nothing for the backward pass. The derivative of ReLU follows from v_n. That is in memory
+The hidden layers store nothing for the backward pass: the derivative of ReLU follows from v_n, which is in memory
 anyway, for dW.
 
 Source: Dai, Yin, Jha, "Grow and Prune Compact, Fast, and Accurate LSTMs", and Yin et al., "Hardware-Guided Symbiotic

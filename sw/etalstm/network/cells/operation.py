@@ -23,10 +23,9 @@ _EQUATION = re.compile(
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation on every element of one or two vectors, by name or from ``CONSTANTS``; the result `d` is rounded
-    once.
+    """One operation on every element of one or two operands, vectors by name or ``CONSTANTS``.
 
-    ``SELECT`` and ``ADD_POSITIVE`` leave some elements out. These are +0.
+    The result `d` is rounded once. Elements that ``SELECT`` and ``ADD_POSITIVE`` do not write are +0.
     """
 
     op: VectorOp
@@ -56,7 +55,7 @@ def _equation(line: str) -> Operation:
 
 
 def reads(operations: tuple[Operation, ...]) -> frozenset[str]:
-    """Give the vectors that operations take from elsewhere: those read before they are written."""
+    """Give the inputs of operations: the vectors that are read before they are written."""
     written, found = set(CONSTANTS), set()
     for operation in operations:
         found |= set(operation.operands) - written

@@ -1,4 +1,4 @@
-"""The host's way into the memory: from XDMA's wide AXI4 bus to bursts that a port of the memory takes."""
+"""The bridge from the host's DMA to the memory: from XDMA's wide AXI4 bus to bursts that a port of the memory takes."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -8,18 +8,18 @@ from amaranth.lib.wiring import In, Out
 from etalstm_boards.axi3 import ADDRESS_BITS, DATA_BITS
 from etalstm_hw.axi.axi import AXI4, BURST_BEATS, INCR
 
-HOST_ADDRESS_BITS = 64
-HOST_ID_BITS = 4
-_AHEAD = 32  # bursts of the host whose answers are outstanding, each way
+DMA_ADDRESS_BITS = 64
+DMA_ID_BITS = 4
+_AHEAD = 32  # bursts of the host in flight, each way
 _BEAT_SIZE = (DATA_BITS // 8 - 1).bit_length()
 
 
 class HostBridge(wiring.Component):
     """Splits the host's bursts into bursts of at most 16 beats of 256 bits, and joins the answers again.
 
-    Reads, and writes, are answered in the order of their addresses, with the worst answer of their parts. One beat of
-    the memory's width passes per cycle each way. The host must use incrementing bursts of whole beats, as XDMA does
-    (unused bytes of the first and last beat have no strobe); address bits above the memory's are not looked at.
+    Reads are answered in the order of their addresses, and so are writes, with the worst answer of their parts. One
+    beat of the memory's width passes per cycle each way. The host must use incrementing bursts of whole beats, as XDMA
+    does (unused bytes of the first and last beat have no strobe). Address bits above the memory's are ignored.
 
     Parameters
     ----------
@@ -39,13 +39,13 @@ class HostBridge(wiring.Component):
         self._host_beats = BURST_BEATS // self._parts  # of the host in a full burst
         super().__init__(
             {
-                "host": In(AXI4(HOST_ADDRESS_BITS, data_bits, HOST_ID_BITS)),
+                "host": In(AXI4(DMA_ADDRESS_BITS, data_bits, DMA_ID_BITS)),
                 "port": Out(AXI4(ADDRESS_BITS, DATA_BITS)),
             }
         )
 
     def elaborate(self, platform):
-        """Two splitters of addresses, and three ways of data and answers."""
+        """Two splitters of addresses, and paths of read data, write data and write answers."""
         m = Module()
         self._read_data(m, self._split(m, "ar"))
         self._write_answers(m, self._split(m, "aw"))
@@ -53,9 +53,9 @@ class HostBridge(wiring.Component):
         return m
 
     def _split(self, m, channel):
-        """Turn one address of the host into several of the memory; give the queue of (ID, length - 1)."""
+        """Turn one address of the host into several of the memory; give the FIFO of (ID, length - 1)."""
         host, port, name = self.host, self.port, channel
-        order = SyncFIFO(width=HOST_ID_BITS + 8, depth=_AHEAD)
+        order = SyncFIFO(width=DMA_ID_BITS + 8, depth=_AHEAD)
         m.submodules[f"{name}_order"] = order
         address = Signal(ADDRESS_BITS, name=f"{name}_address")
         left = Signal(9, name=f"{name}_left")  # beats of the host without an address yet
@@ -84,7 +84,7 @@ class HostBridge(wiring.Component):
         return order
 
     def _read_data(self, m, order):
-        """Put parts side by side; end a burst where the host's ends."""
+        """Join the parts of a host's beat; end a burst where the host's ends."""
         host, port = self.host, self.port
         part, beat = Signal(range(max(2, self._parts))), Signal(8)
         before = Signal(DATA_BITS, reset_less=True)
@@ -111,7 +111,7 @@ class HostBridge(wiring.Component):
                 m.d.sync += beat.eq(Mux(host.rlast, 0, beat + 1))
 
     def _write_data(self, m):
-        """Send a beat part by part; end bursts where the addresses were split."""
+        """Write a host's beat part by part; end bursts where the addresses were split."""
         host, port = self.host, self.port
         part, beat = Signal(range(max(2, self._parts))), Signal(range(self._host_beats))
         complete = Signal()
@@ -129,7 +129,7 @@ class HostBridge(wiring.Component):
                 m.d.sync += beat.eq(Mux(port.wlast, 0, beat + 1))
 
     def _write_answers(self, m, order):
-        """Answer the host once for all bursts that its own became."""
+        """Answer each burst of the host once, after all of the memory's bursts that it was split into."""
         host, port = self.host, self.port
         bursts, worst = Signal(8), Signal(2)  # answered already
         shift = (self._host_beats - 1).bit_length()
