@@ -18,7 +18,7 @@ from etalstm_sim.compiled.runtime import place_runtime
 WAVES = "ETALSTM_WAVES"
 WAVEFORM = "dump.vcd"  # as the Verilator main program of cocotb names it
 _LIBRARIES, _LIBRARY_PATH = "libraries", "LD_LIBRARY_PATH"
-_COMPILE_FLAGS = "-O1"  # a bench is compiled more often than it runs long
+_COMPILE_FLAGS = f"-O1 {toolchain.COMPILER_LIMIT}"  # a bench is compiled more often than it runs long
 
 
 def build_bench(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from etalstm_sim.compiled.runtime import COMPILATION, compilations, place_runtime
-from etalstm_sim.compiled.toolchain import WAIVER_FLAGS, compiled_build, run_tool
+from etalstm_sim.compiled.toolchain import COMPILER_LIMIT, WAIVER_FLAGS, compiled_build, run_tool
 
 LIBRARY, COST = "library.so", "build.json"
 _FLAGS = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
@@ -58,7 +58,7 @@ def cached_library(
     """
     parts = dict(parts or {})
     command = ["verilator", "--cc", *_FLAGS, *WAIVER_FLAGS, *flags]
-    compile_flags = f"-fPIC {compile_flags}"
+    compile_flags = f"-fPIC {COMPILER_LIMIT} {compile_flags}"
     commands = {part: [*_verilate(command, part, compile_flags), *files] for part, files in parts.items()}
     includes = " ".join(["-I..", *(f"-I../{part}" for part in parts)])
     archives = [f"../{part}/{_archive(part)}" for part in parts]
