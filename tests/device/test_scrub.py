@@ -89,7 +89,7 @@ def turn(device, session, name):
     """Turn over the last bit of the first element of an array, in the last copy of it."""
     memory = session.plan.map.memory
     array = memory.arrays[name]
-    channel, vector, lane, *_ = map(int, np.argwhere(array.index >= 0)[0])
+    channel, vector, lane, *_ = map(int, np.argwhere(array.elements >= 0)[0])
     window = session.placement.window((array.copies - 1) * array.copy_words[0] + channel)
     address = window.start + (array.first + vector) * memory.vector_bytes + 4 * lane
     device.accelerator.transport.simulation.memory[address] ^= 1

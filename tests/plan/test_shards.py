@@ -70,7 +70,7 @@ def test_groups_hold_gradients_and_velocities_once():
     overlap = arrays.shards.rows - arrays.shards.stride
     assert len(arrays.partial) == 2 and overlap < 4
     for divided in (arrays.gradient, arrays.velocity, *(dw for dw, _ in arrays.partial)):
-        copies = np.bincount(divided.index[divided.index >= 0])
+        copies = np.bincount(divided.elements[divided.elements >= 0])
         assert copies.size == np.prod(divided.shape) and set(copies) <= {1, 2}
         assert np.count_nonzero(copies == 2) <= 3 * overlap * divided.shape[1]
 

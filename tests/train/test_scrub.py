@@ -30,7 +30,7 @@ def trained(folder, *options):
 def spoil(device, session, name):
     """Turn over a bit of an array's first element."""
     array = session.plan.map.memory.arrays[name]
-    channel, vector, lane = map(int, np.argwhere(array.index >= 0)[0])
+    channel, vector, lane = map(int, np.argwhere(array.elements >= 0)[0])
     start = session.placement.window(channel).start + (array.first + vector) * session.plan.map.memory.vector_bytes
     device.accelerator.transport.simulation.memory[start + 4 * lane] ^= 1
 

@@ -13,7 +13,7 @@ from etalstm.formats.sealed_stream import DENSE_KIND, Encoding, StreamHeader, se
 from etalstm.network.shape import GATES
 from etalstm.network.storage import KINDS
 from etalstm.plan.memory.arrays import LayerArrays
-from etalstm.plan.memory.layout import elements
+from etalstm.plan.memory.layout import owned_elements
 from etalstm.plan.memory.memory_map import Array
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.stored import REGIONS, Segment, StoredSegment, up_to
@@ -109,8 +109,8 @@ class Intermediates:
     def _laid_out(self, stream: Stream, values: np.ndarray) -> np.ndarray:
         """Give the elements (B, H) of a stream's sequences and units as each channel has them, (channels, elements)."""
         division, span = self._network.division, stream.layer.tiling.unit_spans[stream.span]
-        units = elements(stream.layer.tiling.units)[:, span.first : span.first + span.count]
-        padded = np.append(values, np.zeros((len(values), 1), np.float32), axis=1)  # index -1 is a lane without a unit
+        units = owned_elements(stream.layer.tiling.units)[:, span.first : span.first + span.count]
+        padded = np.append(values, np.zeros((len(values), 1), np.float32), axis=1)  # number -1 is a lane without a unit
         laid_out = []
         for part in range(division.count):
             ours = division.take(padded, part, axis=0)[self._network.batch.ranges[stream.tile]]

@@ -9,7 +9,7 @@ from etalstm.device.transport import Transport
 from etalstm.errors import DamagedMemoryError
 from etalstm.formats.codec import round_bf16
 from etalstm.plan.memory.arrays import LayerArrays
-from etalstm.plan.memory.memory_map import Array, MemoryMap, Placement, elements, pack, unpack
+from etalstm.plan.memory.memory_map import Array, MemoryMap, Placement, pack, unpack, values_of
 from etalstm.plan.memory.operands import Location
 from etalstm_hw.contract import STREAM_INDEX
 
@@ -166,17 +166,17 @@ def _agreed(array: Array, windows: Windows, layer: int) -> np.ndarray:
 
 def _compare_elements(described: str, array: Array, words: np.ndarray, values: np.ndarray, who: str) -> None:
     """Compare what all channels hold of an array with the host's `values`, bit for bit."""
-    stored = _bits(elements(array, words)).reshape(array.copies, *array.index.shape)
-    expected = np.broadcast_to(_bits(values).ravel()[array.index], stored.shape)
-    wrong = (stored != expected) & (array.index >= 0)
-    numbers = np.broadcast_to(array.index, stored.shape)[wrong]
+    stored = _bits(values_of(array, words)).reshape(array.copies, *array.elements.shape)
+    expected = np.broadcast_to(_bits(values).ravel()[array.elements], stored.shape)
+    wrong = (stored != expected) & (array.elements >= 0)
+    numbers = np.broadcast_to(array.elements, stored.shape)[wrong]
     _refuse(described, array.shape, numbers, stored[wrong], expected[wrong], who)
 
 
 def _refuse(described: str, shape, numbers: np.ndarray, found: np.ndarray, expected: np.ndarray, who: str) -> None:
     """Raise for the first of some elements of an array, by their numbers, that have other bits than expected."""
     if numbers.size:
-        at = [int(index) for index in np.unravel_index(numbers[0], shape)]
+        at = [int(number) for number in np.unravel_index(numbers[0], shape)]
         words = f"{described} at {at} is {found[0]:#010x}, {who} {expected[0]:#010x}"
         raise DamagedMemoryError(f"{words}; {numbers.size:,} words differ")
 

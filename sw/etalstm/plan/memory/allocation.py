@@ -165,9 +165,9 @@ class LayerAllocation:
         tiling, add, add_shards, slices = shards.tiling, self._memory.add, self._memory.add_shards, self._batch.slices
         width, height = tiling.inputs.size + tiling.units.size, tiling.gates * tiling.units.size
         of_unit = tiling.gates * tiling.units.tiles
-        of_shards = shards.vectors, cache(partial(layout.shards_index, shards)), (height, width)
-        norms = sum(c.count for c in shards.normed), partial(layout.norms_index, shards), (width,)
-        biases = of_unit, cache(partial(layout.bias_index, tiling)), (height,)
+        of_shards = shards.vectors, cache(partial(layout.shards_elements, shards)), (height, width)
+        norms = sum(c.count for c in shards.normed), partial(layout.norms_elements, shards), (width,)
+        biases = of_unit, cache(partial(layout.bias_elements, tiling)), (height,)
 
         def sums(of: str) -> tuple[Array, Array]:
             gradient = add_shards(f"gradient{suffix}_{of}", "optimizer", *of_shards)
@@ -194,8 +194,8 @@ class LayerAllocation:
     ) -> tuple[Array, Array, Array]:
         """Allocate the copies of a stage's weights; where they are narrow, also the weights, in shards."""
         add, narrow, matrix = self._memory.add, self._narrow, of_shards[-1]
-        of_rows = tiling.depth * tiling.row_vectors, partial(layout.row_copy_index, tiling), matrix
-        of_columns = tiling.rows * tiling.column_vectors, partial(layout.column_copy_index, tiling), matrix
+        of_rows = tiling.depth * tiling.row_vectors, partial(layout.row_copy_elements, tiling), matrix
+        of_columns = tiling.rows * tiling.column_vectors, partial(layout.column_copy_elements, tiling), matrix
         rows = add(f"rows{suffix}", "weights", *of_rows, narrow=narrow)
         columns = add(f"columns{suffix}", "weights", *of_columns, narrow=narrow)
         weights = self._memory.add_shards(f"weights{suffix}", "weights", *of_shards) if narrow else columns
@@ -256,18 +256,18 @@ class LayerAllocation:
         return self._shared[name]
 
     def _sequence(self, name: str, kind: str, partition: Partition, length: int) -> Sequence:
-        index = partial(layout.sequence_index, partition, length, self._batch)
+        elements = partial(layout.sequence_elements, partition, length, self._batch)
         shape = (length, self._batch.batch, partition.size)
         vectors = length * self._batch.vectors * partition.tiles
         return Sequence(
-            self._memory.add(f"{name}{self._number}", kind, vectors, index, shape, batch_axis=1),
+            self._memory.add(f"{name}{self._number}", kind, vectors, elements, shape, batch_axis=1),
             partition.tiles,
             self._batch,
         )
 
     def _gates(self, name: str, tiling: LayerTiling) -> Sequence:
-        index = partial(layout.sequence_index, tiling.units, self._steps, self._batch, gates=tiling.gates)
+        elements = partial(layout.sequence_elements, tiling.units, self._steps, self._batch, gates=tiling.gates)
         shape = (self._steps, self._batch.batch, tiling.gates, tiling.units.size)
         tiles = tiling.gates * tiling.units.tiles
         vectors = self._steps * self._batch.vectors * tiles
-        return Sequence(self._memory.add(name, "deltas", vectors, index, shape, batch_axis=1), tiles, self._batch)
+        return Sequence(self._memory.add(name, "deltas", vectors, elements, shape, batch_axis=1), tiles, self._batch)

@@ -55,12 +55,12 @@ def allocate_tokens(
     """
     columns = Partition(tokens, min(config.channels, ceil_div(tokens, config.lanes)), config.lanes)
     at_once = BatchTiles(columns.padded, tokens_at_once(config, tiling))
-    index = partial(layout.sequence_index, tiling.inputs, 1, at_once)
+    elements = partial(layout.sequence_elements, tiling.inputs, 1, at_once)
     vectors = at_once.vectors * tiling.inputs.tiles
-    x = into.add_of_groups("token_x", "activations", vectors, index, (columns.padded, tiling.inputs.size))
-    index = partial(layout.sequence_index, columns, steps, batch, channels=config.channels)
+    x = into.add_of_groups("token_x", "activations", vectors, elements, (columns.padded, tiling.inputs.size))
+    elements = partial(layout.sequence_elements, columns, steps, batch, channels=config.channels)
     vectors, shape = steps * batch.vectors * columns.tiles, (steps, batch.batch, tokens)
-    chosen = into.add("chosen_tokens", "activations", vectors, index, shape, batch_axis=1)
+    chosen = into.add("chosen_tokens", "activations", vectors, elements, shape, batch_axis=1)
     rows = tiling.gates * tiling.units.tiles
     return TokenArrays(
         columns=columns,

@@ -9,7 +9,7 @@ from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Partition
 from etalstm_hw.config import Config
 
 
-def elements(partition: Partition) -> np.ndarray:
+def owned_elements(partition: Partition) -> np.ndarray:
     """Which element each (channel, tile, lane) owns, -1 for padding; shape (channels, tiles, lanes)."""
     lane = np.arange(partition.tiles * partition.lanes)
     owned = np.arange(partition.channels)[:, None] * partition.per_channel + lane[None, :]
@@ -18,39 +18,40 @@ def elements(partition: Partition) -> np.ndarray:
 
 
 def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
-    """Flat index from (index, stride) pairs; padding in any of them is padding."""
-    total = sum(np.where(index < 0, 0, index) * stride for index, stride in parts)
-    padding = reduce(np.logical_or, [index < 0 for index, _ in parts])
+    """Number elements by (number, stride) pairs; padding in any of them is padding."""
+    total = sum(np.where(number < 0, 0, number) * stride for number, stride in parts)
+    padding = reduce(np.logical_or, [number < 0 for number, _ in parts])
     return np.where(padding, -1, total).astype(np.int64)
 
 
-def sequence_index(
+def sequence_elements(
     partition: Partition, steps: int, batch: BatchTiles, *, gates: int = 1, channels: int | None = None
 ) -> np.ndarray:
-    """Index of an array (steps, B, `gates`, size) that lies as [step][batch tile][tile][gate][b][lane] in every window.
+    """Elements of an array (steps, B, `gates`, size), [step][batch tile][tile][gate][b][lane] in every window.
 
     Short batch tiles are followed by unused vectors, so that every (step, batch tile) starts at the same stride. Where
     there are more `channels` than the partition has, the last ones hold nothing of it.
     """
-    ours, owned, vectors = partition.channels, elements(partition)[:, None, :, None, None, :], partition.tiles * gates
-    index = np.full((channels or ours, steps, batch.count, vectors * batch.size, partition.lanes), -1, np.int64)
+    ours, vectors = partition.channels, partition.tiles * gates
+    owned = owned_elements(partition)[:, None, :, None, None, :]
+    elements = np.full((channels or ours, steps, batch.count, vectors * batch.size, partition.lanes), -1, np.int64)
     step = np.arange(steps)[None, :, None, None, None, None] * (batch.batch * gates * partition.size)
     gate = np.arange(gates)[None, None, None, :, None, None] * partition.size
     for number, tile in enumerate(batch.ranges):
         size = len(tile)
         sequence = np.array(tile)[None, None, None, None, :, None] * (gates * partition.size)
         flat = np.where(owned < 0, -1, step + sequence + gate + owned)
-        index[:ours, :, number, : vectors * size] = flat.reshape(ours, steps, vectors * size, partition.lanes)
-    return index
+        elements[:ours, :, number, : vectors * size] = flat.reshape(ours, steps, vectors * size, partition.lanes)
+    return elements
 
 
-def mask_index(config: Config, steps: int, batch: BatchTiles) -> np.ndarray:
-    """Index of an array (steps, B) that lies as [step][batch tile][b], the same in every lane of every channel."""
-    index = np.full((config.channels, steps, batch.count, batch.size, config.lanes), -1, np.int64)
+def mask_elements(config: Config, steps: int, batch: BatchTiles) -> np.ndarray:
+    """Elements of an array (steps, B) that lies as [step][batch tile][b], the same in every lane of every channel."""
+    elements = np.full((config.channels, steps, batch.count, batch.size, config.lanes), -1, np.int64)
     for number, tile in enumerate(batch.ranges):
         flat = np.arange(steps)[:, None] * batch.batch + np.array(tile)[None, :]
-        index[:, :, number, : len(tile)] = flat[None, :, :, None]
-    return index
+        elements[:, :, number, : len(tile)] = flat[None, :, :, None]
+    return elements
 
 
 def _rows(layer: LayerTiling) -> np.ndarray:
@@ -64,13 +65,13 @@ def _rows(layer: LayerTiling) -> np.ndarray:
 
 def _columns(layer: LayerTiling) -> np.ndarray:
     """Column of the host's matrix of each (channel, column tile, lane), -1 for padding."""
-    inputs, units = elements(layer.inputs), elements(layer.units)
+    inputs, units = owned_elements(layer.inputs), owned_elements(layer.units)
     units = np.where(units < 0, -1, units + layer.inputs.size)
     return np.concatenate([inputs, units], axis=1)
 
 
 def _columns_by_span(layer: LayerTiling, some: range) -> list[np.ndarray]:
-    """Index of some of the machine's rows of a matrix (4H, K), [row][column tile][lane] of each column span."""
+    """Elements of some of the machine's rows of a matrix (4H, K), [row][column tile][lane] of each column span."""
     columns, width = _columns(layer), layer.inputs.size + layer.units.size
     rows = _rows(layer)[None, some.start : some.stop, None, None]
     return [_combine((rows, width), (columns[:, None, g.first : g.first + g.count], 1)) for g in layer.column_spans]
@@ -89,27 +90,27 @@ def _copy(spans: list[np.ndarray], narrow: bool) -> np.ndarray:
     return np.concatenate(pairs, axis=1)
 
 
-def column_copy_index(layer: LayerTiling) -> np.ndarray:
-    """Index of a matrix (4H, K) that lies as [column span][row][column tile][lane] in its column owners' windows.
+def column_copy_elements(layer: LayerTiling) -> np.ndarray:
+    """Elements of a matrix (4H, K) that lies as [column span][row][column tile][lane] in its column owners' windows.
 
     Of narrow copies see :func:`_copy`.
     """
     return _copy(_columns_by_span(layer, range(layer.rows)), layer.narrow)
 
 
-def shards_index(shards: Shards) -> np.ndarray:
-    """Index of a matrix (4H, K) of which each group has its rows, [column span][row][column tile][lane]."""
+def shards_elements(shards: Shards) -> np.ndarray:
+    """Elements of a matrix (4H, K) of which each group has its rows, [column span][row][column tile][lane]."""
     groups = [_columns_by_span(shards.tiling, shards.rows_of(group)) for group in range(shards.groups)]
     return np.concatenate([_copy(columns, narrow=False) for columns in groups])
 
 
-def row_copy_index(layer: LayerTiling) -> np.ndarray:
-    """Index of a matrix (4H, K) that lies as [unit span][column][unit tile][gate][lane] in its row owners' windows.
+def row_copy_elements(layer: LayerTiling) -> np.ndarray:
+    """Elements of a matrix (4H, K) that lies as [unit span][column][unit tile][gate][lane] in its row owners' windows.
 
     Of narrow copies see :func:`_copy`; their tiles are the gates of unit tiles.
     """
     width = layer.inputs.size + layer.units.size
-    units = elements(layer.units)
+    units = owned_elements(layer.units)
     inputs = np.arange(layer.inputs.padded)
     inputs = np.where(inputs < layer.inputs.size, inputs, -1)
     state = np.arange(layer.units.padded)
@@ -127,15 +128,15 @@ def row_copy_index(layer: LayerTiling) -> np.ndarray:
     return _copy(spans, layer.narrow)
 
 
-def bias_index(layer: LayerTiling) -> np.ndarray:
-    """Index of a bias (4H,) that lies as [unit tile][gate][lane] in its row owners' windows."""
+def bias_elements(layer: LayerTiling) -> np.ndarray:
+    """Elements of a bias (4H,) that lies as [unit tile][gate][lane] in its row owners' windows."""
     return _combine(
-        (elements(layer.units)[:, :, None, :], 1), (np.arange(layer.gates)[None, None, :, None], layer.units.size)
+        (owned_elements(layer.units)[:, :, None, :], 1), (np.arange(layer.gates)[None, None, :, None], layer.units.size)
     )
 
 
-def norms_index(shards: Shards) -> np.ndarray:
-    """Index of a vector (K,) that lies as [column tile][lane] in its column owners' windows.
+def norms_elements(shards: Shards) -> np.ndarray:
+    """Elements of a vector (K,) that lies as [column tile][lane] in its column owners' windows.
 
     Each group has the columns of those column spans whose norms it sums.
     """

@@ -32,8 +32,9 @@ class Array:
     first, vectors : int     first vector in the window, and how many there are
     words : tuple of int     shape of what the channels hold of it: (channels, vectors, lanes)
     shape : tuple of int     shape of the host's array
-    make_index : function
-        Makes `index`: for a large array that takes twice the memory of its words, so it is not done before data moves.
+    make_elements : function
+        Makes `elements`. For a large array they take twice the memory of its words, so they are not made before data
+        moves.
     padding : float          what words hold that are no element
     copies : int             1, or the number of groups of channels if each group holds the whole array
     narrow : bool            a word holds two elements as bfloat16: the lower half, then the upper one
@@ -45,7 +46,7 @@ class Array:
     first: int
     words: tuple[int, int, int]
     shape: tuple[int, ...]
-    make_index: Callable[[], np.ndarray] = field(compare=False)
+    make_elements: Callable[[], np.ndarray] = field(compare=False)
     padding: float = 0.0
     copies: int = 1
     exchanged: bool = False
@@ -62,12 +63,12 @@ class Array:
         return self.words[1]
 
     @cached_property
-    def index(self) -> np.ndarray:
+    def elements(self) -> np.ndarray:
         """Which element of the host's array each word is, int64, of shape `copy_words`; -1 is padding.
 
         Of a narrow array: which element each half is, with an axis of two behind.
         """
-        return self.make_index().reshape(*self.copy_words, *([2] if self.narrow else []))
+        return self.make_elements().reshape(*self.copy_words, *([2] if self.narrow else []))
 
     @property
     def raw(self) -> bool:
@@ -77,32 +78,32 @@ class Array:
     def section(self, first: int, vectors: int) -> "Array":
         """Take `vectors` vectors, from the `first`; the host's array stays the whole one."""
         words = self.words[0], vectors, self.words[2]
-        index = lambda: self.index[:, first : first + vectors]  # noqa: E731
-        return replace(self, first=self.first + first, words=words, make_index=index)
+        elements = lambda: self.elements[:, first : first + vectors]  # noqa: E731
+        return replace(self, first=self.first + first, words=words, make_elements=elements)
 
 
-def batch_index(parts: Parts, make_index: Callable[[], np.ndarray], inner: int) -> np.ndarray:
-    """Index of an array of the whole batch in the windows of all groups, from one of a part in those of its group.
+def batch_elements(parts: Parts, make_elements: Callable[[], np.ndarray], inner: int) -> np.ndarray:
+    """Elements of an array of the whole batch in the windows of all groups, from those of a part in its group's.
 
-    `make_index` makes the index of a part, int64, (channels of a group, ...). `inner` counts the elements of the axes
+    `make_elements` makes those of a part, int64, (channels of a group, ...). `inner` counts the elements of the axes
     behind the batch axis. The result is int64, (channels, ...).
     """
-    index = make_index()
+    elements = make_elements()
     if parts.count == 1:
-        return index
-    outer, place, element = index // (parts.places * inner), index // inner % parts.places, index % inner
+        return elements
+    outer, place, element = elements // (parts.places * inner), elements // inner % parts.places, elements % inner
     groups = []
     for part in range(parts.count):
         sequence = parts.sequences(part)[place]
         whole = (outer * parts.batch + sequence) * inner + element
-        groups.append(np.where((index < 0) | (sequence < 0), -1, whole))
+        groups.append(np.where((elements < 0) | (sequence < 0), -1, whole))
     return np.concatenate(groups)
 
 
-def groups_index(make_index: Callable[[], np.ndarray], groups: int, elements: int) -> np.ndarray:
-    """Index of an array of which each group has one, `elements` long, from the index of one in its group's windows."""
-    index = make_index()
-    return np.concatenate([np.where(index < 0, -1, index + group * elements) for group in range(groups)])
+def groups_elements(make_elements: Callable[[], np.ndarray], groups: int, size: int) -> np.ndarray:
+    """Elements of an array of which each group has one, `size` long, from those of one in its group's windows."""
+    elements = make_elements()
+    return np.concatenate([np.where(elements < 0, -1, elements + group * size) for group in range(groups)])
 
 
 class MemoryMap:
@@ -129,58 +130,59 @@ class MemoryMap:
         self.arrays: dict[str, Array] = {}
 
     def add(
-        self, name: str, kind: str, vectors: int, index: Callable[[], np.ndarray], shape: tuple[int, ...],
+        self, name: str, kind: str, vectors: int, elements: Callable[[], np.ndarray], shape: tuple[int, ...],
         padding: float = 0.0, batch_axis: int | None = None, narrow: bool = False,
     ) -> Array:  # fmt: skip
-        """Allocate an array of so many vectors, whose words are the elements `index` of a host array of `shape`.
+        """Allocate an array of so many vectors, whose words are these `elements` of a host array of `shape`.
 
         The elements of a `narrow` array are halves of words.
-        With a `batch_axis`, `index` and `shape` are those of one part of the batch; the host's array has the whole one.
+        With a `batch_axis`, `elements` and `shape` are those of a part of the batch; the host's array has all of it.
         """
         if batch_axis is None:
-            return self._add(name, kind, vectors, index, shape, padding=padding, copies=self.groups, narrow=narrow)
-        return self._add(name, kind, vectors, *self.of_batch(index, shape, batch_axis), padding=padding)
+            return self._add(name, kind, vectors, elements, shape, padding=padding, copies=self.groups, narrow=narrow)
+        return self._add(name, kind, vectors, *self.of_batch(elements, shape, batch_axis), padding=padding)
 
     def add_of_groups(
-        self, name: str, kind: str, vectors: int, index: Callable[[], np.ndarray], shape: tuple[int, ...]
+        self, name: str, kind: str, vectors: int, elements: Callable[[], np.ndarray], shape: tuple[int, ...]
     ) -> Array:
         """Allocate an array of which each group has one of its own; the host's array has an axis of groups in front.
 
-        `vectors`, `index` and `shape` are those of one group's.
+        `vectors`, `elements` and `shape` are those of one group's.
         """
-        make_index = partial(groups_index, index, self.groups, math.prod(shape))
-        return self._add(name, kind, vectors, make_index, (self.groups, *shape))
+        make_elements = partial(groups_elements, elements, self.groups, math.prod(shape))
+        return self._add(name, kind, vectors, make_elements, (self.groups, *shape))
 
     def add_shards(
-        self, name: str, kind: str, vectors: int, index: Callable[[], np.ndarray], shape: tuple[int, ...]
+        self, name: str, kind: str, vectors: int, elements: Callable[[], np.ndarray], shape: tuple[int, ...]
     ) -> Array:
         """Allocate an array of which each group holds a part, `vectors` in each window.
 
-        `index` is that of all groups' channels. Elements that several groups hold must be equal.
+        `elements` is that of all groups' channels. Elements that several groups hold must be equal.
         """
-        return self._add(name, kind, vectors, index, shape)
+        return self._add(name, kind, vectors, elements, shape)
 
     def of_batch(
-        self, index: Callable[[], np.ndarray], shape: tuple[int, ...], axis: int
+        self, elements: Callable[[], np.ndarray], shape: tuple[int, ...], axis: int
     ) -> tuple[Callable[[], np.ndarray], tuple[int, ...]]:
-        """Give what makes the index of all groups' words, and the host's shape, from those of one part of the batch."""
+        """Give what makes all groups' elements, and the shape of the host's array, from those of a part of the batch."""
         whole = *shape[:axis], self._parts.batch, *shape[axis + 1 :]
-        return partial(batch_index, self._parts, index, math.prod(shape[axis + 1 :])), whole
+        return partial(batch_elements, self._parts, elements, math.prod(shape[axis + 1 :])), whole
 
     def _add(
-        self, name: str, kind: str, vectors: int, index: Callable[[], np.ndarray], shape: tuple[int, ...], **more: Any
-    ) -> Array:
+        self, name: str, kind: str, vectors: int, elements: Callable[[], np.ndarray], shape: tuple[int, ...],
+        **more: Any,
+    ) -> Array:  # fmt: skip
         if name in self.arrays:
             raise ValueError(f"array {name!r} is allocated already")
         words = self.channels, vectors, self._config.lanes
-        self.arrays[name] = array = Array(name, kind, self._vectors, words, shape, index, **more)
+        self.arrays[name] = array = Array(name, kind, self._vectors, words, shape, elements, **more)
         self._vectors += vectors
         return array
 
     def add_raw(self, name: str, kind: str, vectors: int, *, exchanged: bool = False) -> Array:
         """Allocate memory that holds no array of the host's."""
-        index = partial(np.broadcast_to, np.int64(-1), (self.channels, vectors, self._config.lanes))
-        return self._add(name, kind, vectors, index, (0,), exchanged=exchanged)
+        elements = partial(np.broadcast_to, np.int64(-1), (self.channels, vectors, self._config.lanes))
+        return self._add(name, kind, vectors, elements, (0,), exchanged=exchanged)
 
     @property
     def vector_bytes(self) -> int:
@@ -207,19 +209,19 @@ def pack(array: Array, values: np.ndarray) -> np.ndarray:
     """
     padded = np.append(np.asarray(values, np.float32).ravel(), np.float32(array.padding))
     if array.narrow:
-        return pack_bf16(padded[array.index[..., 0]], padded[array.index[..., 1]])
-    return padded[array.index]
+        return pack_bf16(padded[array.elements[..., 0]], padded[array.elements[..., 1]])
+    return padded[array.elements]
 
 
 def unpack(array: Array, words: np.ndarray) -> np.ndarray:
     """Gather a host array from what the windows of one copy's channels hold: the inverse of :func:`pack`."""
     values = np.zeros(int(np.prod(array.shape)) + 1, np.float32)
     words = words.reshape(array.copy_words)
-    values[array.index] = elements(array, words)
+    values[array.elements] = values_of(array, words)
     return values[:-1].reshape(array.shape)
 
 
-def elements(array: Array, words: np.ndarray) -> np.ndarray:
+def values_of(array: Array, words: np.ndarray) -> np.ndarray:
     """Give what words hold, as float32: of a narrow array both halves, with an axis of two behind."""
     return np.stack(unpack_bf16(words), axis=-1) if array.narrow else words
 

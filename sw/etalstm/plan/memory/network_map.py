@@ -118,9 +118,9 @@ class NetworkMap:
         self.stored = StoredIntermediates(config, self.memory, self.layers, share, segments, every_delta, layers_apart)
 
     def _masks(self) -> Sequence:
-        index = partial(layout.mask_index, self.config, self.steps, self.batch)
+        elements = partial(layout.mask_elements, self.config, self.steps, self.batch)
         vectors, shape = self.steps * self.batch.vectors, (self.steps, self.division.places)
-        return Sequence(self.memory.add("mask", "activations", vectors, index, shape, batch_axis=1), 1, self.batch)
+        return Sequence(self.memory.add("mask", "activations", vectors, elements, shape, batch_axis=1), 1, self.batch)
 
     def of_fewer_steps(self, steps: int) -> "NetworkMap":
         """Give the map for programs of fewer steps: they use the first steps of the same arrays."""

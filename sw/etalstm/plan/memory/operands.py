@@ -166,7 +166,7 @@ class Sequence:
         """One step as an array of its own: (B, elements of a sequence)."""
         section, shape = self.array.section(number * self.step_vectors, self.step_vectors), self.array.shape[1:]
 
-        def index() -> np.ndarray:
-            return np.where(section.index < 0, section.index, section.index - number * math.prod(shape))
+        def elements() -> np.ndarray:
+            return np.where(section.elements < 0, section.elements, section.elements - number * math.prod(shape))
 
-        return replace(section, make_index=index, shape=shape)
+        return replace(section, make_elements=elements, shape=shape)
