@@ -1,8 +1,8 @@
-"""Numbered cases: a case is the seed of all of them and its number."""
+"""Numbered cases: the common seed and the number determine a case."""
 
 
 def check_cases(count: int, seed: int, first: int) -> range:
-    """Give the numbers of so many cases from the first one on.
+    """Give the numbers of `count` cases from number `first` on.
 
     Raises
     ------

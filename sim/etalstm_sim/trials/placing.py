@@ -1,4 +1,4 @@
-"""Where the session of a trial lies: it has a machine for itself."""
+"""Places the session of a trial, which has a machine for itself, in memory."""
 
 from collections.abc import Callable
 

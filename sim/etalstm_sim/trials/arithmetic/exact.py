@@ -1,4 +1,4 @@
-"""Binary32 products and sums in integers: a reference that shares no floating-point operation with anything it judges.
+"""Binary32 products and sums in integers: a reference that shares no floating-point operation with the hardware.
 
 A number is sign, significand and exponent; it is rounded to nearest even on the subnormal grid, then flushed: see
 ``docs/contract``.
@@ -11,7 +11,7 @@ MANTISSA, BIAS = 23, 127
 SIGN, INFINITY, NAN = 0x8000_0000, 0x7F80_0000, 0x7FC0_0000
 IMPLIED = 1 << MANTISSA
 SPARE = 36
-"""Bits below a significand of a sum. A bit that stands for all that was shifted out lies far below any rounding."""
+"""Bits below a significand of a sum. The lowest is a sticky bit of all that was shifted out, far below any rounding."""
 
 
 @njit(nogil=True, cache=True)
@@ -26,7 +26,7 @@ def _length(number):
 
 @njit(nogil=True, cache=True)
 def _rounded(sign, significand, exponent):
-    """Give the word of ±significand · 2^exponent; an integer below 2^62, and an int."""
+    """Give the word of ±significand · 2^exponent, rounded; the significand is an integer from 0 to 2^62 - 1."""
     if significand == 0:
         return sign
     biased = max(exponent + _length(significand) - 1 + BIAS, 1)
@@ -50,7 +50,7 @@ def _significand(word):
 
 @njit(nogil=True, cache=True)
 def product(a, b):
-    """Multiply two words, int64, of binary32; a word."""
+    """Give the word of the product of two binary32 words, all int64."""
     sign, x, y = (a ^ b) & SIGN, a & ~SIGN, b & ~SIGN
     if x > INFINITY or y > INFINITY:
         return NAN
@@ -62,7 +62,7 @@ def product(a, b):
 
 @njit(nogil=True, cache=True)
 def _sum_of_finite(a, b):
-    """Add two finite words, the first of which has the larger magnitude."""
+    """Add two finite words; the first has the larger magnitude."""
     distance = ((a & INFINITY) >> MANTISSA) - ((b & INFINITY) >> MANTISSA)
     large, small = _significand(a & ~SIGN) << SPARE, _significand(b & ~SIGN) << SPARE
     shifted = small >> min(distance, 62)
@@ -74,7 +74,7 @@ def _sum_of_finite(a, b):
 
 @njit(nogil=True, cache=True)
 def total(a, b):
-    """Add two words, int64, of binary32; a word."""
+    """Give the word of the sum of two binary32 words, all int64."""
     x, y = a & ~SIGN, b & ~SIGN
     if x > INFINITY or y > INFINITY or (x == y == INFINITY and a != b):
         return NAN

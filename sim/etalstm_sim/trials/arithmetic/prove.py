@@ -23,14 +23,14 @@ _BOUND_SYMMETRY = 2.0**-24  # an ulp of the larger of the two sigmoids, which is
 
 
 @njit(nogil=True)
-def _judge(words, results, function, worst):
-    """Raise the errors in ``worst`` to those of ``results``; return how many results break a promise."""
-    broken = 0
+def _check_bounds(words, results, function, worst):
+    """Raise the errors in ``worst`` to those of ``results``; return how many results break a bound."""
+    violations = 0
     for n in range(len(words)):
         x: float = np.float64(np.uint32(words[n]).view(np.float32))
         z = np.float64(np.uint32(results[n]).view(np.float32))
         if x != x:
-            broken += results[n] != 0x7FC00000
+            violations += results[n] != 0x7FC00000
             continue
         x = math.copysign(0.0, x) if abs(x) < _SMALLEST else x
         exact = math.tanh(x) if function == TANH else 1 / (1 + math.exp(-x))
@@ -45,12 +45,12 @@ def _judge(words, results, function, worst):
         else:
             symmetry = abs(np.float64(opposite) - (1 - z))
         if share > 1 or symmetry > _BOUND_SYMMETRY:
-            broken += 1
-        # Ulps only where they are the promise: a small sigmoid is absolutely accurate.
+            violations += 1
+        # Ulps count only where they are the bound: that of a small sigmoid is absolute.
         errors = (error / ulp if BOUND_ULP * ulp >= BOUND_ABSOLUTE else 0.0, error, relative, share, symmetry)
         for k in range(len(errors)):
             worst[k] = max(worst[k], errors[k])
-    return broken
+    return violations
 
 
 def prove_activation(
@@ -75,7 +75,7 @@ def prove_activation(
     progress : function of two ints
         Told the words done and the words in all.
     units : Units, optional
-        Compiled units of which ``activation`` is proven; built if not given.
+        Compiled units with an ``activation``, which is proven; built if not given.
 
     Returns
     -------
@@ -101,14 +101,14 @@ def prove_activation(
     units = units or Units({"activation": Activation(BINARY32)}, operands={"activation": ("a", "function")})
     worst = np.zeros(5)
     mismatches, violations, first_mismatch = 0, 0, None
-    _judge(np.zeros(1, np.uint32), golden(np.zeros(1, np.float32)).view(np.uint32), number, worst)  # compile
+    _check_bounds(np.zeros(1, np.uint32), golden(np.zeros(1, np.float32)).view(np.uint32), number, worst)  # compile
     start = time.perf_counter()
     with ThreadPoolExecutor(1) as pool:
         for done in range(0, limit, chunk):
             words = np.arange(done, min(done + chunk, limit), dtype=np.uint64).astype(np.uint32) * STRIDE
             hardware = pool.submit(units.run, "activation", words, number)
             expected = golden(words.view(np.float32)).view(np.uint32)
-            violations += _judge(words, expected, number, worst)
+            violations += _check_bounds(words, expected, number, worst)
             wrong = np.flatnonzero(hardware.result() != expected)
             if len(wrong) and first_mismatch is None:
                 first_mismatch = tuple(int(v[wrong[0]]) for v in (words, hardware.result(), expected))

@@ -1,4 +1,4 @@
-"""Holds the multiplier and the adder to integer arithmetic: all pairs of special words, and random ones."""
+"""Compares the multiplier and the adder with integer arithmetic: all pairs of special words, and random ones."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -67,15 +67,15 @@ def prove_arithmetic(
         Random pairs of each unit.
     seed : int
     progress : function of an int
-        Told how many pairs were compared since it was told last.
+        Told how many pairs were compared since its last call.
     units : Units, optional
         Compiled ``multiply`` and ``add``; built if not given.
 
     Returns
     -------
     list of dict
-        Of each unit: ``unit``, ``special_pairs``, ``random_pairs``, ``differ``, ``first`` (None, or a, b, what the unit
-        gave, and what is right), ``seconds``.
+        Of each unit: ``unit``, ``special_pairs``, ``random_pairs``, ``differ``, ``first`` (None, or a, b, the unit's
+        word and the right one), ``seconds``.
 
     Raises
     ------
@@ -87,10 +87,10 @@ def prove_arithmetic(
     if pairs < 0 or seed < 0:
         raise ValueError(f"pairs and seed must not be negative, got {pairs} and {seed}")
     units = units or Units({name: unit(BINARY32) for name, (unit, _) in UNITS.items()})
-    return [_proven(name, pairs, np.random.default_rng(seed), progress, units) for name in UNITS]
+    return [_compare_unit(name, pairs, np.random.default_rng(seed), progress, units) for name in UNITS]
 
 
-def _proven(name: str, pairs: int, generator: np.random.Generator, progress, units: Units) -> dict:
+def _compare_unit(name: str, pairs: int, generator: np.random.Generator, progress, units: Units) -> dict:
     started, differ, first = time.perf_counter(), 0, None
     with ThreadPoolExecutor(1) as pool:  # hardware and reference run side by side
         for a, b in _chunks(name, pairs, generator):

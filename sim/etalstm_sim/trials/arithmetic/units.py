@@ -17,7 +17,7 @@ _COMPILE_FLAGS = "-O3 -march=native -fPIC"
 
 
 def _operands(unit, chosen):
-    """Names of the two inputs of a unit, or of those that were chosen."""
+    """Give the names of a unit's two operands: the chosen inputs, or all."""
     names = chosen or [name for name, member in unit.signature.members.items() if member.flow == In]
     if len(names) != 2:
         raise ValueError(f"a unit has two operands, {type(unit).__name__} has {len(names)}: {', '.join(names)}")
@@ -49,15 +49,15 @@ class Bank(wiring.Component):
 class Units:
     """A compiled bank of units.
 
-    Building takes some 10 s, once per Verilog and tools. Of several banks each has its own state; one bank is not to be
-    used from two threads.
+    Building takes some 10 s, once per Verilog and tools. Each bank has a state of its own, and must not be used from
+    two threads.
 
     Parameters
     ----------
     units : mapping of str to Component
         As for :class:`Bank`; words of at most 32 bits.
     operands : mapping of str to (str, str), optional
-        The two inputs that get operands, of units that have more inputs; the others are 0.
+        Of units with more than two inputs, those that get operands; the others are 0.
 
     Raises
     ------
@@ -70,13 +70,13 @@ class Units:
         units: Mapping[str, wiring.Component],
         operands: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     ):
-        rows = [
+        entries = [
             f"X({name}, {', '.join(_operands(unit, operands.get(name)))}, {unit.LATENCY})"
             for name, unit in units.items()
         ]
         texts = {
             "bank.v": component_verilog(Bank(units), "bank"),
-            "units.h": f"#define UNITS(X) {' '.join(rows)}\n",
+            "units.h": f"#define UNITS(X) {' '.join(entries)}\n",
             "units.cpp": cpp_source("units.cpp"),
         }
         path, self.built = verilated.cached_library("units", "bank", texts, compile_flags=_COMPILE_FLAGS)

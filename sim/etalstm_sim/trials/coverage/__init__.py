@@ -1,5 +1,5 @@
-"""What of the machine the simulated programs reach: instructions in every situation, and the control logic's bits.
+"""Coverage by simulated programs: instructions in every situation, and bits of the control logic.
 
 ``measure`` runs everything; begin there. ``runs``, ``handmade`` and ``cases`` are the programs, ``recorder`` and
-``toggles`` what is counted, ``bins``, ``constants`` and ``excuses`` what can be reached, ``summary`` the holes.
+``toggles`` count, ``bins``, ``constants`` and ``excuses`` say what can be reached, ``summary`` finds holes.
 """

@@ -10,9 +10,9 @@ from etalstm_hw.contract import ENGINE_OF, FIELDS, MOST_GATES, Memory, Opcode, S
 from etalstm_hw.program.buffer import RING_INSTRUCTIONS
 
 NO_OPCODE = "(none)"
-"""In the place of an opcode: an instruction that could not be read, or whose opcode is unknown."""
+"""Instead of an opcode: of an instruction that could not be read, or whose opcode is unknown."""
 ANY = "any"
-"""In the place of a variant."""
+"""Instead of a variant."""
 OPCODES = (*(opcode.name for opcode in Opcode), NO_OPCODE)
 STATUSES = tuple(status for status in Status if status not in (Status.IDLE, Status.RUNNING))
 STALLS = ("none", "stalls", "reorders")
@@ -22,11 +22,11 @@ SKIPS_ZEROS, SENDS_ZEROS, FIXED_SHARES, TWO_GROUPS = "skips zeros", "sends zeros
 ARCHITECTURES = (SKIPS_ZEROS, SENDS_ZEROS, FIXED_SHARES, TWO_GROUPS, "preset sim", "preset slice")
 """How the machine runs: :data:`PRESET` with its settings, and two other presets with the default settings."""
 
-KEPT_INSTRUCTIONS = RING_INSTRUCTIONS // 2  # by the sequencer, of those that it has executed
+KEPT_INSTRUCTIONS = RING_INSTRUCTIONS // 2  # executed ones that stay in the sequencer's buffer
 ANOTHER_CHANNEL = "another channel"
 _FUNCTIONS = (VectorOp.SIGMOID, VectorOp.TANH)  # they have no operand b
 Condition = Callable[[dict[str, int]], int]
-"""Tells from an instruction's fields whether it is of a variant: 0 if it is not."""
+"""Tells from an instruction's fields whether it has a variant; 0: it has not."""
 _TRANSFERS: dict[str, Condition] = {
     "with more to come": lambda fields: fields["more"],
     "of another group": lambda fields: fields["group"],
@@ -109,7 +109,7 @@ VARIANTS: dict[Opcode, dict[str, Condition]] = {
         "six registers": lambda fields: fields["register5"],
     },
 }  # fmt: skip
-"""By opcode, the variants of an instruction, told from its fields; a LOOP also has ``depth``, the loops around it."""
+"""By opcode, the variants and their conditions. The fields have ``depth`` too: the number of loops around it."""
 
 for _opcode in ENGINE_OF:
     if _opcode != Opcode.CAST:
@@ -146,7 +146,7 @@ class Bin(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """Opcodes that a program can end with a status at, and why it cannot with the others."""
+    """The opcodes at which a program can end with a status, and why it cannot end so at the others."""
 
     opcodes: frozenset[str]
     reason: str
@@ -180,7 +180,7 @@ RULES = {
     Status.BAD_STREAM: Rule(_only(Opcode.LOAD, Opcode.CAST), "the instruction reads no stream"),
     Status.BAD_CHECK: Rule(frozenset(OPCODES), "every instruction has a check"),
 }  # fmt: skip
-"""By status; a bin that a rule does not allow cannot be hit."""
+"""Rules by status. A bin that a rule does not allow cannot be hit."""
 
 
 def impossible(situation: Bin) -> str | None:

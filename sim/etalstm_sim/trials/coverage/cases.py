@@ -1,4 +1,4 @@
-"""The handmade program with everything that can end a program, and with extreme values."""
+"""Cases of the handmade program: everything that can end a program, and extreme values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ class Case:
     name : str
     words : list of int
     status : Status
-        With which it has to end.
+        With which the program has to end.
     fault : Fault or None
-        What a page of the memory answers.
+        That accesses to a page of the memory meet.
     page : int or None
-        Which one, in the first channel's window; None: that of the program.
+        Number of that page in the first channel's window; None: the program's page.
     damaged : int or None
-        Number of an instruction whose check has a bit turned over.
+        Number of an instruction in whose check a bit is turned over.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Case:
 
 
 def cases(program: Program) -> Iterator[Case]:
-    """Give the program as it is, and with everything that ends a program, at each instruction that can cause it."""
+    """Give the program as it is, and ended in every way, at each instruction that can end it so."""
     yield Case("whole", program.words(), Status.DONE)
     for status, changes in _wrong_fields(program).items():
         for name, fields in changes.items():
@@ -113,9 +113,9 @@ def _wrong_fields(program: Program) -> dict[Status, dict[str, dict[str, int]]]:
 
 
 def _long_loops() -> list[int]:
-    """Give a program with loops whose bodies are too long for the sequencer's buffer, which is read anew each turn.
+    """Give a program with loops too long for the sequencer's buffer: their instructions are read anew in each turn.
 
-    There is a VECTOR in the body: to the watchdog, only engines make progress.
+    The body has a VECTOR, because the watchdog sees progress of engines only.
     """
     nothing = [encode(Opcode.ADVANCE)] * (LONG_BODY - 1)
     body = [*nothing, encode(Opcode.VECTOR, op=VectorOp.ADD, outer=1, inner=1)]

@@ -18,7 +18,7 @@ Bit = tuple[str, int]
 def constant_bits(verilog: str) -> dict[str, set[str]]:
     """Find the constant bits of each module, as ``signal`` or ``signal[bit]``.
 
-    Followed are assignments of constants and of parts of signals within a module, not logic. So not all are found.
+    Within a module, assignments of constants and of part-selects are followed; logic is not. So not all are found.
     """
     return {match[1].removeprefix("\\"): set(_of_module(match[0])) for match in MODULE_TEXT.finditer(verilog)}
 
@@ -39,7 +39,7 @@ def _of_module(text: str) -> Iterator[str]:
 
 
 def _is_constant(bit: Bit, sources: dict[Bit, Bit | int]) -> bool:
-    """Follow assignments from a bit to where it comes from."""
+    """Tell whether assignments lead from a bit to a constant."""
     source: Bit | int | None = bit
     for _ in range(len(sources)):
         if not isinstance(source, tuple):
@@ -49,7 +49,7 @@ def _is_constant(bit: Bit, sources: dict[Bit, Bit | int]) -> bool:
 
 
 def _bits(text: str, widths: dict[str, int]) -> list[Bit | int]:
-    """Give the bits of a constant, a part of a signal or a concatenation, lowest first; of anything else none."""
+    """Give the bits of a constant, a part-select or a concatenation, lowest first; none of anything else."""
     text = text.strip()
     if text.startswith("{") and text.endswith("}"):
         parts = [_bits(part, widths) for part in text[1:-1].split(",")]

@@ -1,4 +1,4 @@
-"""Bits that a machine's sizes, or the contract, keep as they are: toggles of which are not asked for."""
+"""Bits that cannot toggle because of a machine's sizes or the contract, so that coverage does not need them."""
 
 import re
 from collections.abc import Callable
@@ -8,8 +8,8 @@ from etalstm_hw.axi.axi import BURST_BEATS
 from etalstm_hw.config import Config
 from etalstm_hw.contract import PAGE_BYTES
 
-INSTRUCTIONS = 1 << 7  # bits of numbers of instructions above this are not asked for,
-COUNTED = 1 << 10  # nor those of counts above this: it would take long programs, which only repeat
+INSTRUCTIONS = 1 << 7  # numbers of instructions from this on are excused,
+COUNTED = 1 << 10  # as are counts from this on: they need long programs, which only repeat
 _PAGE = (PAGE_BYTES - 1).bit_length()
 
 
@@ -23,14 +23,14 @@ def _beat_bits(config: Config) -> int:
 
 @dataclass(frozen=True)
 class Rule:
-    """Signals of which only some bits can toggle.
+    """Signals with some bits that cannot toggle.
 
     Members
     -------
     signals : re.Pattern
-        Their names, or what comes last in them, behind the module's.
+        Matches their names, or the last components of their names.
     reach : function
-        From a configuration to the bits that can.
+        Gives the bits that can toggle, for a configuration.
     reason : str
         Why the others cannot.
     """
@@ -44,7 +44,7 @@ def _rule(signals: str, reach: Callable[[Config], range], reason: str) -> Rule:
     return Rule(re.compile(rf"(?:.*[._])?(?:{signals})"), reach, reason)
 
 
-# The first rule that fits a signal, and leaves the bit out, gives the reason.
+# The reason is that of the first rule that fits the signal and says that the bit cannot toggle.
 RULES = (
     _rule(r"bus__a[rw]addr|control__a[rw]addr", lambda config: range(2, 64), "registers are words"),
     _rule(

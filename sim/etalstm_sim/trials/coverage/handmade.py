@@ -19,13 +19,13 @@ from etalstm_hw.contract import (
     encode,
 )
 
-# Pages of a channel's window, by what lies there.
+# Pages of a channel's window, by their content.
 LOADED, STORED, LAST, INDEX, CASTED, MAP, JUNK, LOGS, TRANSPOSED = 0, 8, 9, 10, 12, 16, 20, 21, 24
 PAGES = 40
 _STORES = {"wait_store": 1}
 _ALL = {"wait_load": 1, "wait_mac": 1, "wait_vector": 1} | _STORES
 _WAITS = {opcode: _STORES if opcode == Opcode.CAST else _ALL for opcode in ENGINE_OF}
-_REGISTERS = ((2, 8), (8, 14), (14, ADDRESS_REGISTERS))  # those that an ADVANCE counts down, and another one up again
+_REGISTERS = ((2, 8), (8, 14), (14, ADDRESS_REGISTERS))  # an ADVANCE counts them down, another one up again
 
 Instructions = dict[str, tuple[Opcode, dict[str, int]]]
 """A program by the names of its instructions."""
@@ -34,8 +34,8 @@ Instructions = dict[str, tuple[Opcode, dict[str, int]]]
 class Program:
     """The program for a machine.
 
-    Each instruction waits for all before it. So the results do not depend on the memory's pace, nor on who may use the
-    PEs. Nothing is read that was not written before, but rows of weights that a LOAD_ROWS leaves out.
+    Each instruction waits for all before it. So the results depend neither on the memory's pace nor on how PEs are
+    given to engines. Only written data are read, except rows of weights that a LOAD_ROWS leaves out.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Program:
         }
 
     def words(self, **changes: dict[str, int]) -> list[int]:
-        """Encode it; `changes` are fields with other values, by the names of instructions."""
+        """Encode the program; `changes` are fields with other values, by the names of instructions."""
         return [
             encode(opcode, **(fields | changes.get(name, {}))) for name, (opcode, fields) in self.instructions.items()
         ]
@@ -118,7 +118,7 @@ class Program:
 
     def _elements(self) -> Instructions:
         """Each operation, with operands from everywhere."""
-        to = {"d": 2 * self._lanes, "inner": 2, "outer": 2, "d_outer": 2, "d_inner": 1, "a_inner": 1, "b_inner": 1}
+        loops = {"d": 2 * self._lanes, "inner": 2, "outer": 2, "d_outer": 2, "d_inner": 1, "a_inner": 1, "b_inner": 1}
         constant = {"b_source": Source.PARAMETER, "b": PARAMETER_ONE}
         sources: dict[VectorOp, dict[str, int]] = {
             VectorOp.ADD: {"serial": 1, "d_outer": 0},
@@ -127,17 +127,17 @@ class Program:
             VectorOp.SUBTRACT: constant,
             VectorOp.SELECT: constant,
         }
-        return {f"vector_{op.name}": (Opcode.VECTOR, to | {"op": op} | sources.get(op, {})) for op in VectorOp}
+        return {f"vector_{op.name}": (Opcode.VECTOR, loops | {"op": op} | sources.get(op, {})) for op in VectorOp}
 
     def _streams(self) -> Instructions:
         """Two logs: streams are appended, and read by LOADs and a CAST."""
         limits = {"start": self.page(LOGS), "end": self.page(LOGS + 1)}
         other = {"start": self.page(LOGS + 1), "end": self.page(LOGS + 2)}
-        kept = {"compressed": 1, "threshold": PARAMETER_THRESHOLDS}
+        stream = {"compressed": 1, "threshold": PARAMETER_THRESHOLDS}
         index = {n: {"address": self.page(INDEX) + n} for n in range(3)}
 
         def compress(number, **fields):
-            return self._transfer(Opcode.STORE, INDEX, Memory.SCRATCH, 1, 2, **(kept | index[number] | fields))
+            return self._transfer(Opcode.STORE, INDEX, Memory.SCRATCH, 1, 2, **(stream | index[number] | fields))
 
         def decompress(number, **fields):
             return self._transfer(Opcode.LOAD, INDEX, Memory.SCRATCH, 1, 2, compressed=1, **(index[number] | fields))
@@ -194,8 +194,8 @@ class Program:
 
     def _transfer(self, opcode, page, memory, outer=1, inner=1, **fields):
         strides = {"outer_stride": inner, "inner_stride": 1}
-        where = {"address": self.page(page), "memory": memory, "outer": outer, "inner": inner}
-        return opcode, where | strides | fields
+        transfer = {"address": self.page(page), "memory": memory, "outer": outer, "inner": inner}
+        return opcode, transfer | strides | fields
 
     def _cast(self, page=CASTED, **fields):
         block = {"blocks": 1, "gates": 1, "batch": 1, "tiles": 1, "tiles_per_channel": 1}

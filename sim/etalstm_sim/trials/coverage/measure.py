@@ -1,4 +1,4 @@
-"""Runs everything that coverage is measured with, and gives the counts."""
+"""Measures coverage: runs the handmade programs and training in every situation, and counts."""
 
 import tempfile
 from collections import Counter
@@ -22,7 +22,7 @@ from etalstm_sim.trials.coverage.toggles import Toggles, add_toggles, read_toggl
 
 PRESETS_RUN = ("slice", PRESET, "sim")  # those that take longest come first
 SETTINGS = (("swing", 1), ("dynamic", 1), ("static", 1), ("swing", 2))
-"""Architectures, and groups of channels, of that preset's runs; the other presets have the first of them only."""
+"""Architectures and groups of channels in the runs of :data:`PRESET`; other presets run with the first only."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Coverage:
     toggles : dict
         By module and bit of preset :data:`PRESET`, how often it rose and fell.
     programs : int
-        That `hits` are of.
+        Programs whose instructions `hits` counts.
     cycles : int
-        Of all machines, with those of programs that were not counted.
+        Of all machines, including programs that `hits` does not count.
     """
 
     hits: Counter[Bin] = field(default_factory=Counter)
@@ -59,7 +59,7 @@ def measure(seed: int = 0, log: Callable[[str], None] = lambda _: None) -> Cover
     seed : int
         Of data and stalls.
     log : function
-        Told how far it is.
+        Told after every machine how many have run.
 
     Raises
     ------
@@ -69,10 +69,10 @@ def measure(seed: int = 0, log: Callable[[str], None] = lambda _: None) -> Cover
     machines = [(preset, _built(preset, log), stall) for preset, stall in product(PRESETS_RUN, STALLS)]
     found = []
     with worker_processes(count_processors()) as pool:
-        asked = [pool.submit(_measured, *machine, seed) for machine in machines]
+        futures = [pool.submit(_measure_machine, *machine, seed) for machine in machines]
         try:
-            for done in as_completed(asked):
-                found.append(done.result())
+            for future in as_completed(futures):
+                found.append(future.result())
                 log(f"{len(found)} of {len(machines)} machines have run")
         finally:
             pool.shutdown(cancel_futures=True)
@@ -83,7 +83,7 @@ def _built(preset: str, log: Callable[[str], None]) -> Library:
     return build_library(design(PRESETS[preset], apart=False), log=log, coverage=True)
 
 
-def _measured(preset: str, library: Library, stall: str, seed: int) -> Coverage:
+def _measure_machine(preset: str, library: Library, stall: str, seed: int) -> Coverage:
     """Run everything on a machine with a memory."""
     hits: Counter[Bin] = Counter()
     toggles: Toggles = {}
@@ -101,7 +101,7 @@ def _measured(preset: str, library: Library, stall: str, seed: int) -> Coverage:
 
 
 def _run(machine: Machine, program: Program, name: str, groups: int) -> None:
-    """Run every case, and every training that divides the channels as it likes."""
+    """Run every case and, as training chooses its groups by itself, every training once."""
     for case in cases(program):
         machine.run_case(case, ARCHITECTURES[name], groups)
     for training in trainings() if groups == 1 else ():

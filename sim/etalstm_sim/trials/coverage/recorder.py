@@ -39,7 +39,7 @@ BLAMED = frozenset(
         Status.BAD_CHECK,
     }
 )
-"""Statuses of which the machine names the instruction. Of the others all that were dispatched count."""
+"""With these statuses the machine names an instruction, which alone counts; with others all dispatched ones count."""
 
 
 class RecordingTransport(SimTransport):
@@ -55,7 +55,7 @@ class RecordingTransport(SimTransport):
     library : Library
         A simulator of it that was built for coverage.
     hits : Counter of Bin
-        What is counted is added here.
+        The counts are added here.
     stall, reorder, seed, latency, memory_bytes
         As for :class:`SimTransport`.
 
@@ -80,7 +80,7 @@ class RecordingTransport(SimTransport):
         self._registers[register] = value
         if self.recording and register == Register.CONTROL and value & contract.CONTROL_START:
             self._words = self._program()
-            self.simulation.observed()  # what was dispatched before is not of this program
+            self.simulation.observed()  # forget what was dispatched before this program
         super().write_register(register, value)
 
     def read_register(self, register: int) -> int:
@@ -118,8 +118,9 @@ class RecordingTransport(SimTransport):
         self.programs += 1
         dispatched, halted = self.simulation.observed()
         if status in BLAMED:
-            engine, place = (super(RecordingTransport, self).read_register(register) for register in _BLAME)
-            self._count(blamed(words, status, engine, place), ANY, status)
+            registers = Register.ERROR_ENGINE, Register.ERROR_INSTRUCTION
+            engine, number = (super(RecordingTransport, self).read_register(register) for register in registers)
+            self._count(blamed(words, status, engine, number), ANY, status)
             return
         for opcode, variants in executed(words, dispatched, halted):
             for variant in {ANY} | (variants if status == Status.DONE else set()):
@@ -129,17 +130,14 @@ class RecordingTransport(SimTransport):
         self._hits[Bin(opcode, variant, status.name, self._stall, self.architecture)] += 1
 
 
-_BLAME = (Register.ERROR_ENGINE, Register.ERROR_INSTRUCTION)
-
-
-def blamed(words: Sequence[int], status: Status, engine: int, place: int) -> str:
+def blamed(words: Sequence[int], status: Status, engine: int, number: int) -> str:
     """Name the opcode of the instruction that ended a program.
 
     Parameters
     ----------
     words : sequence of int
     status : Status
-    engine, place : int
+    engine, number : int
         Registers ERROR_ENGINE and ERROR_INSTRUCTION.
 
     Raises
@@ -148,11 +146,11 @@ def blamed(words: Sequence[int], status: Status, engine: int, place: int) -> str
         If the program has no such instruction.
     """
     of_sequencer = engine not in set(Engine)
-    found = (place, ()) if of_sequencer else locate(words, Engine(engine), place)
+    found = (number, ()) if of_sequencer else locate(words, Engine(engine), number)
     if found is None or found[0] >= len(words):
         name = "the sequencer" if of_sequencer else Engine(engine).name
         raise DeviceError(
-            f"the program ended with {status.name}; the machine names instruction {place} of {name}, counted from 0, "
+            f"the program ended with {status.name}; the machine names instruction {number} of {name}, counted from 0, "
             "and the program has none such"
         )
     opcode = words[found[0]] & _OPCODE_MASK
@@ -161,13 +159,13 @@ def blamed(words: Sequence[int], status: Status, engine: int, place: int) -> str
 
 
 def executed(words: Sequence[int], dispatched: int, halted: bool) -> Iterator[tuple[Opcode, set[str]]]:
-    """Give the instructions that a program has come to, each once, and the variants that each of them is.
+    """Give the instructions that a program has reached, each once, with its variants.
 
     Parameters
     ----------
     words : sequence of int
     dispatched : int
-        Instructions that went to engines, each turn of a loop counted.
+        Instructions that went to engines, counted in each turn of a loop.
     halted : bool
         The program came to its HALT.
     """

@@ -1,4 +1,4 @@
-"""What is run for coverage: the handmade programs, and training of small networks that is compared with golden."""
+"""Runs for coverage: the handmade programs, and training of small networks, which is compared with golden."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ LATENCY_CYCLES = 8
 WATCHDOG_CYCLES = 2_000
 MOST_CYCLES = 30_000  # until a case is aborted; the program takes fewer
 EXTREME_CYCLES = 4_000
-FAR_WINDOWS = (0x0_AAAA_A000, 0x1_5555_5000)  # where there is no memory
+FAR_WINDOWS = (0x0_AAAA_A000, 0x1_5555_5000)  # beyond the memory
 PATTERNS = (0xFFFFF000, 0xAAAAA000, 0x55555000, 0x00000FFF)  # addresses are multiples of 4,096
 BASE = 1 << 16  # of the first window
 ZEROS = 0.5  # share of the words in the windows
@@ -52,7 +52,7 @@ class Training:
     offloaded : bool
         The host runs the forward pass.
     skips_zeros : bool
-        It is for machines that skip zeros only.
+        Only for machines that skip zeros.
     """
 
     name: str
@@ -85,7 +85,7 @@ def trainings() -> tuple[Training, ...]:
 
 
 class Machine:
-    """A recording machine, and what is run on it.
+    """A recording machine that runs programs and training.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Machine:
     stall : str
         One of :data:`etalstm_sim.trials.coverage.bins.STALLS`.
     hits : Counter of Bin
-        What is counted is added here.
+        The counts are added here.
     seed : int
         Of data and stalls.
     """
@@ -134,7 +134,7 @@ class Machine:
         return status
 
     def run_extremes(self, program: Program, architecture: Architecture, groups: int) -> None:
-        """Set all bits of each field, and those of each register; let windows lie where there is no memory.
+        """Set all bits of each field, and patterns in each register; put windows beyond the memory.
 
         These programs end with any status, and are not counted.
         """
@@ -155,7 +155,7 @@ class Machine:
         self.transport.recording = True
 
     def _start_with(self, registers: dict[int, int], words: list[int]) -> None:
-        """Run a program with these values in some registers, after it was started and aborted with the usual ones."""
+        """Run a program with these values in registers, after a run with the usual ones was aborted."""
         self._accelerator.start(LoadedProgram(0, len(words)))
         self._accelerator.abort()
         for register, value in registers.items():

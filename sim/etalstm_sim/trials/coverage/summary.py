@@ -1,4 +1,4 @@
-"""Sets hits against bins: what was hit, what is a hole, and what cannot be hit."""
+"""Compares hits with bins: bins that were hit, holes, and bins that cannot be hit."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ class Summary:
 
     @cached_property
     def contradictions(self) -> list[Bin]:
-        """Bins that were hit, and cannot be: a rule is wrong, or the machine is."""
+        """Bins that were hit although they cannot be: a rule or the machine is wrong."""
         return [situation for situation, count in self.hits.items() if count and impossible(situation)]
 
     @property

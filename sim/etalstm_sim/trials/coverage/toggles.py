@@ -1,4 +1,4 @@
-"""Reads Verilator's counts of toggles: which bits of the control logic have gone both ways."""
+"""Reads Verilator's counts of toggles: which bits of the control logic both rose and fell."""
 
 import re
 from collections import Counter
@@ -43,7 +43,7 @@ class ModuleToggles:
 
     @property
     def share(self) -> float:
-        """Of the bits that count, those that have gone both ways."""
+        """Share of the counted bits that have toggled both ways."""
         return 1 - len(self.untoggled) / max(self.bits, 1)
 
 
@@ -75,10 +75,10 @@ def add_toggles(one: Toggles, other: Toggles) -> Toggles:
     """Add up the counts of two machines."""
     found = {module: dict(bits) for module, bits in one.items()}
     for module, bits in other.items():
-        mine = found.setdefault(module, {})
+        counts = found.setdefault(module, {})
         for bit, (rises, falls) in bits.items():
-            before = mine.get(bit, (0, 0))
-            mine[bit] = before[0] + rises, before[1] + falls
+            before = counts.get(bit, (0, 0))
+            counts[bit] = before[0] + rises, before[1] + falls
     return found
 
 
@@ -90,7 +90,7 @@ def control_modules(preset: str) -> list[str]:
 
 
 def module_toggles(toggles: Toggles, preset: str) -> list[ModuleToggles]:
-    """Tell of each module which bits have toggled, which have not, and which cannot.
+    """Divide the bits of each module into those that have toggled, have not, and cannot.
 
     Parameters
     ----------
@@ -102,19 +102,19 @@ def module_toggles(toggles: Toggles, preset: str) -> list[ModuleToggles]:
     constants = {_module(name): bits for name, bits in constant_bits(design(config, apart=False).verilog).items()}
     found = []
     for module, bits in sorted(toggles.items()):
-        still = [bit for bit, counts in bits.items() if not all(counts)]
-        excused = {bit: CONSTANT for bit in still if bit in constants.get(module, ())}
-        for bit in still:
+        incomplete = [bit for bit, counts in bits.items() if not all(counts)]
+        excused = {bit: CONSTANT for bit in incomplete if bit in constants.get(module, ())}
+        for bit in incomplete:
             reason = excuse(config, module, bit)
             if reason and bit not in excused:
                 excused[bit] = reason
-        untoggled = tuple(bit for bit in still if bit not in excused)
+        untoggled = tuple(bit for bit in incomplete if bit not in excused)
         found.append(ModuleToggles(module, len(bits) - len(excused), untoggled, excused))
     return found
 
 
 def _without_structures(bits: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """Leave out signals that have fields, which are signals too."""
+    """Leave out signals with fields, because the fields are signals too."""
     structures = {bit.rpartition(".")[0] for bit in bits if "." in bit}
     return {bit: counts for bit, counts in bits.items() if signal_of(bit)[0] not in structures}
 
@@ -124,5 +124,5 @@ def _module(page: str) -> str:
 
 
 def _decoded(name: str) -> str:
-    """Undo what Verilator does to names that C++ cannot have."""
+    """Give the Verilog name of a name that Verilator has encoded for C++."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name)

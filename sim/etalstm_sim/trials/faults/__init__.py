@@ -1,1 +1,1 @@
-"""Faults put into a simulated machine while it trains, and what becomes of them."""
+"""Faults that are injected into a simulated machine while it trains, and their outcomes."""

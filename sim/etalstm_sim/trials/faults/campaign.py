@@ -28,36 +28,36 @@ SHAPE = TrainingShape(NetworkShape(4, 4, 2), 2, 2, Execution(storage=Storage("ms
 LATENCY_CYCLES = 4  # of the memory: short, so that a case takes little time
 WATCHDOG_CYCLES = 2_000
 SECONDS = 120
-"""That a case may take; one takes less than one."""
+"""That a case may take; most take less than a second."""
 
 
 class Outcome(StrEnum):
     """How a case ended."""
 
-    MISSED = "missed"  #: it did not happen: nothing was on the way that it could hit
+    MISSED = "missed"  #: the fault did not happen, as there was no transfer that it could hit
     MASKED = "masked"  #: the fault changed no bit of any result
-    DETECTED = "detected"  #: an error of :mod:`etalstm.errors` said so
-    SILENT = "silent"  #: results differ, and nothing said so
+    DETECTED = "detected"  #: an error of :mod:`etalstm.errors` was raised
+    SILENT = "silent"  #: results differ without an error
     HANG = "hang"
     CRASH = "crash"
 
 
 @dataclass(frozen=True)
-class Found:
-    """What became of one case.
+class CaseResult:
+    """The result of one case.
 
     Members
     -------
     number : int
     kind : Kind or None
     moment : Moment or None
-        None if the process did not live to tell.
+        None if the process ended before it reported.
     struck, place : str
-        What the fault hit, see :class:`FaultyTransport`; the array of the plan that has the address, or "program".
-        Empty where nothing was hit.
+        What the fault hit, see :class:`FaultyTransport`; the plan's array at that address, or "program". Empty if
+        nothing was hit.
     outcome : Outcome
     said : str
-        The error.
+        The error's message.
     """
 
     number: int
@@ -70,7 +70,7 @@ class Found:
 
 
 class _Session(HardwareSession):
-    """A session that has a machine for itself, and its first plan from another one, if there is one."""
+    """A session alone on its machine. Its first plan is that of `another` session, if there is one."""
 
     def __init__(self, another: HardwareSession | None, accelerator: Accelerator):
         self._first = another and another.plan
@@ -82,7 +82,7 @@ class _Session(HardwareSession):
 
 
 class Bench:
-    """A machine and what it does without a fault.
+    """A machine, and its results without a fault.
 
     Parameters
     ----------
@@ -102,11 +102,11 @@ class Bench:
         self._lengths = [SHAPE.steps, SHAPE.steps - 1]
         with self.machine() as transport:
             session = self.session(transport)
-            self._undisturbed, self._expected = session, self.trained(session)
+            self._undisturbed, self._expected = session, self.train(session)
             self._cycles, self._transfers = transport.cycles, transport.transfers
             self._ports = transport.ports(self._config.ports)
 
-    def run(self, number: int) -> Found:
+    def run(self, number: int) -> CaseResult:
         """Run one case."""
         draw = np.random.default_rng([self._seed, number])
         kind, program = list(Kind)[draw.integers(len(Kind))], int(draw.integers(len(self._cycles)))
@@ -114,25 +114,25 @@ class Bench:
         with self.machine() as transport:
             session = self.session(transport)
             transport.arm(kind, moment, self.targets(session), draw)
-            outcome, said = self.judged(session)
+            outcome, message = self.outcome(session)
             if outcome is Outcome.MASKED and not transport.struck:
                 outcome = Outcome.MISSED
             place = "" if transport.address is None else _place(session, transport.address)
-            return Found(number, kind, moment, transport.struck, place, outcome, said)
+            return CaseResult(number, kind, moment, transport.struck, place, outcome, message)
 
     def targets(self, session: HardwareSession) -> Targets:
-        """Tell what a fault can hit: all memory of a session, and the ports that an undisturbed run uses."""
+        """Give the targets of a fault: all memory of a session, and the ports that an undisturbed run uses."""
         return Targets(session.addresses, *self._ports)
 
-    def judged(self, session) -> tuple[Outcome, str]:
-        """Train in a session, and tell how it ended and what the error said."""
+    def outcome(self, session) -> tuple[Outcome, str]:
+        """Train in a session; give the outcome, and the message of an error."""
         try:
-            same = self.trained(session) == self._expected
+            same = self.train(session) == self._expected
         except EtaLstmError as error:
             return Outcome.DETECTED, f"{type(error).__name__}: {error}"
         except Hang as error:
             return Outcome.HANG, str(error)
-        except Exception as error:  # whatever else a user would see as a traceback
+        except Exception as error:  # a user would see a traceback
             return Outcome.CRASH, f"{type(error).__name__}: {error}"
         return (Outcome.MASKED if same else Outcome.SILENT), ""
 
@@ -141,15 +141,15 @@ class Bench:
         return FaultyTransport(SimTransport(self._config, library=self._library, latency=LATENCY_CYCLES, checked=False))
 
     def session(self, transport: FaultyTransport) -> HardwareSession:
-        """Make a session on a machine; what a fault can hit counts from there."""
+        """Make a session on a machine; programs and transfers are counted from then on."""
         accelerator = Accelerator(transport, self._config)
         accelerator.watchdog_cycles = WATCHDOG_CYCLES
         session = _Session(self._undisturbed, accelerator)
         transport.disarm()
         return session
 
-    def trained(self, session) -> list[bytes]:
-        """Train for an iteration, and give the bits of everything that a user gets and that the next one reads."""
+    def train(self, session) -> list[bytes]:
+        """Train for an iteration; give the bits of all results, and of all that the next iteration reads."""
         scrub = session.scrub if self._scrub else lambda: None
         session.load(initial_parameters(SHAPE.network, 0))
         scrub()
@@ -167,7 +167,7 @@ def _arrays(layers) -> list[np.ndarray]:
 
 
 def _place(session, address: int) -> str:
-    """Name what lies at an address of a session's."""
+    """Name the array at an address of a session, or "program"."""
     for channel in range(session.placement.channels):
         window = session.placement.window(channel)
         if address in window:
@@ -189,14 +189,14 @@ class _Worker:
         """The case takes longer than any should."""
         return time.monotonic() > self._deadline
 
-    def take(self) -> Found:
-        """Give what became of the first case that is left; to be called when the pipe has something, or it is late."""
+    def take(self) -> CaseResult:
+        """Give the result of the first case that is left. Call it when the pipe has data, or the case is late."""
         number, self.left = self.left[0], self.left[1:]
         try:
-            found = self.pipe.recv() if self.pipe.poll() else self._lost(number, Outcome.HANG, f"{SECONDS} seconds")
+            found = self.pipe.recv() if self.pipe.poll() else self._replace(number, Outcome.HANG, f"{SECONDS} seconds")
         except EOFError:
             self._process.join()
-            found = self._lost(number, Outcome.CRASH, f"the process ended with {self._process.exitcode}")
+            found = self._replace(number, Outcome.CRASH, f"the process ended with {self._process.exitcode}")
         self._deadline = time.monotonic() + SECONDS
         return found
 
@@ -208,19 +208,19 @@ class _Worker:
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would have none of the threads
-        self.pipe, theirs = context.Pipe(duplex=False)
+        self.pipe, sending = context.Pipe(duplex=False)
         self._process = context.Process(
-            target=_work, args=(theirs, self._preset, self._seed, self._scrub, self.left), daemon=True
+            target=_work, args=(sending, self._preset, self._seed, self._scrub, self.left), daemon=True
         )
         self._process.start()
-        theirs.close()
+        sending.close()
         self._deadline = time.monotonic() + SECONDS
 
-    def _lost(self, number: int, outcome: Outcome, said: str) -> Found:
+    def _replace(self, number: int, outcome: Outcome, message: str) -> CaseResult:
         self.stop()
         if self.left:
             self._start()
-        return Found(number, None, None, "", "", outcome, said)
+        return CaseResult(number, None, None, "", "", outcome, message)
 
 
 def _work(pipe: Connection, preset: str, seed: int, scrub: bool, numbers: range) -> None:
@@ -230,8 +230,10 @@ def _work(pipe: Connection, preset: str, seed: int, scrub: bool, numbers: range)
     pipe.close()
 
 
-def campaign(count: int, seed: int = 0, first: int = 0, preset: str = "test", scrub: bool = False) -> Iterator[Found]:
-    """Run cases of following numbers, in processes of their own, and give them as they end.
+def campaign(
+    count: int, seed: int = 0, first: int = 0, preset: str = "test", scrub: bool = False
+) -> Iterator[CaseResult]:
+    """Run cases of consecutive numbers, in processes of their own, and give their results as they end.
 
     A process that dies, or takes longer than :data:`SECONDS` for a case, makes that case a crash or a hang, and another
     process goes on.
@@ -253,9 +255,9 @@ def campaign(count: int, seed: int = 0, first: int = 0, preset: str = "test", sc
         If the simulator cannot be built.
     """
     cases = check_cases(count, seed, first)
-    Bench(preset, seed, scrub)  # builds the simulator once, and says here what is wrong
-    shares = min(count_processors(), count)
-    workers = [_Worker(preset, seed, cases[n::shares], scrub) for n in range(shares)]
+    Bench(preset, seed, scrub)  # builds the simulator once, and raises errors here
+    processes = min(count_processors(), count)
+    workers = [_Worker(preset, seed, cases[n::processes], scrub) for n in range(processes)]
     try:
         while workers:
             ready = wait([worker.pipe for worker in workers], timeout=1)

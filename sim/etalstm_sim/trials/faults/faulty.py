@@ -1,4 +1,4 @@
-"""A simulated machine to which one fault happens: where, when and which is drawn from a number."""
+"""A simulated machine with one fault, whose kind, moment and target are drawn."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,13 +12,13 @@ from etalstm_sim.simulation import Fault, Glitch, Stop
 from etalstm_sim.transport import SimTransport
 
 PATIENCE_CYCLES = 1_000_000  # of a case; many times what its programs take
-POLL_CYCLES = 10_000  # until the driver may look what the machine is doing
+POLL_CYCLES = 10_000  # after which the driver may look at the machine
 ANSWERS = 12  # a glitch hits one of so many beats of read data,
 RESPONSES = 3  # or of so many responses to writes, which are fewer
 
 
 class Kind(StrEnum):
-    """What happens."""
+    """Kinds of faults."""
 
     BIT = "a bit of the memory turns over"
     REGISTER = "a bit of a register turns over"
@@ -45,7 +45,7 @@ class Moment:
     Members
     -------
     program, cycle : int
-        Cycles after the start of the run's program of this number, the first one 0.
+        The fault happens so many cycles after the start of the program with this number, from 0.
     transfer : int
         Number of the transfer to the machine, for :attr:`Kind.LOST`.
     """
@@ -57,7 +57,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Targets:
-    """What a fault can hit.
+    """Memory and ports that a fault can hit.
 
     Members
     -------
@@ -74,7 +74,7 @@ class Targets:
 
 @dataclass(frozen=True)
 class _Armed:
-    """A fault that will happen; what the moment leaves open is drawn."""
+    """A fault that will happen; its details are drawn when it does."""
 
     kind: Kind
     moment: Moment
@@ -107,7 +107,7 @@ class FaultyTransport(Transport):
         self.disarm()
 
     def disarm(self) -> None:
-        """Count anew; nothing will happen."""
+        """Set the counts to 0; no fault will happen."""
         self._armed: _Armed | None = None
         self.cycles: list[int] = []
         self.transfers, self._struck = 0, ""
@@ -115,13 +115,13 @@ class FaultyTransport(Transport):
         self._port: int | None = None
 
     def arm(self, kind: Kind, moment: Moment, targets: Targets, draw: np.random.Generator) -> None:
-        """Count anew; let a fault happen to one of some targets."""
+        """Set the counts to 0; let a fault hit one of the targets."""
         self.disarm()
         self._armed = _Armed(kind, moment, targets, draw)
 
     @property
     def struck(self) -> str:
-        """What has happened."""
+        """The kind of the fault, or the register that it hit; empty if it has not happened."""
         came = self._port is None or self._machine.simulation.was_upset(self._port)
         return self._struck if came else ""
 
@@ -225,10 +225,10 @@ class FaultyTransport(Transport):
 
 
 def _drawn_address(armed: _Armed) -> int:
-    parts = armed.targets.addresses
-    number = int(armed.draw.integers(sum(len(part) for part in parts)))
-    for part in parts:
-        if number < len(part):
-            return part[number]
-        number -= len(part)
-    raise AssertionError("a number below the sum lies in one of the parts")
+    ranges = armed.targets.addresses
+    number = int(armed.draw.integers(sum(map(len, ranges))))
+    for addresses in ranges:
+        if number < len(addresses):
+            return addresses[number]
+        number -= len(addresses)
+    raise AssertionError("a number below the sum lies in one of the ranges")

@@ -1,1 +1,1 @@
-"""Programs that are right but for one field, what the contract says of them, and how they end."""
+"""Valid programs with one field changed, what the contract says of them, and how they end."""

@@ -1,4 +1,4 @@
-"""Programs of training iterations, and the changes of one field that they are run with."""
+"""Programs of training iterations, and changes of one field in them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ NETWORKS = {
         NetworkShape(4, 4, 1), 2, 2, Execution(storage=Storage("ms1-bf16", 0.05), slices=2, weight_format=BF16)
     ),
 }
-"""What is trained: between them the programs have every instruction."""
+"""Networks whose programs, taken together, have every instruction."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Case:
-    """A program with a change, and what the contract and the model say of it.
+    """A program with a change, and its ending by the contract and by the model.
 
     Members
     -------
@@ -108,23 +108,23 @@ class Cases:
     def __init__(self, config: Config, seed: int):
         self.networks = {name: Network.planned(name, config) for name in NETWORKS}
         self._seed = seed
-        self._models = {name: _after_an_iteration(network) for name, network in self.networks.items()}
+        self._models = {name: _model_after_iteration(network) for name, network in self.networks.items()}
 
     def case(self, number: int) -> Case:
-        """Draw a case, and say how it ends."""
+        """Draw a case, and predict how it ends."""
         draw = np.random.default_rng([self._seed, number])
-        network = _drawn(draw, self.networks)
-        program = _drawn(draw, {name: name for name in network.programs})
+        network = _choose(draw, self.networks)
+        program = _choose(draw, {name: name for name in network.programs})
         words = network.programs[program]
         change = drawn_change(draw, program, words)
         changed = change.of(words)
-        said = expected(words, change, _addresses(changed, change.number), network.sizes)
-        unordered = change.number if is_weaker(change) and not said.same else None
+        prediction = expected(words, change, _addresses(changed, change.number), network.sizes)
+        unordered = change.number if is_weaker(change) and not prediction.same else None
         ending = self._models[network.name].ending(changed, unordered=unordered)
-        return Case(number, network.name, change, changed, said, ending)
+        return Case(number, network.name, change, changed, prediction, ending)
 
 
-def _after_an_iteration(network: Network) -> Model:
+def _model_after_iteration(network: Network) -> Model:
     model = Model(network.sizes)
     for name, words in network.programs.items():
         if model.run(words).promised != Status.DONE:
@@ -147,10 +147,10 @@ def drawn_change(draw: np.random.Generator, program: str, words: list[int]) -> C
     return Change(program, number, field, before, others[draw.integers(len(others))])
 
 
-def _drawn(draw: np.random.Generator, choices: Mapping):
+def _choose(draw: np.random.Generator, choices: Mapping):
     return choices[list(choices)[draw.integers(len(choices))]]
 
 
 def _addresses(words: list[int], number: int):
-    """Give the addresses of an instruction, in all its executions; they are worked out when they are asked for."""
+    """Give the addresses of an instruction in all its executions, lazily."""
     return (step.address for step in walk(words) if step.number == number)

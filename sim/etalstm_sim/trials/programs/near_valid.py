@@ -1,4 +1,4 @@
-"""Runs programs of a training iteration of which one field has another value."""
+"""Runs programs of a training iteration with one field changed."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -17,25 +17,25 @@ from etalstm_sim.transport import SimTransport
 from etalstm_sim.trials.cases import check_cases
 from etalstm_sim.trials.placing import alone
 from etalstm_sim.trials.programs.changes import Cases, Network
-from etalstm_sim.trials.programs.outcome import Found, Run
+from etalstm_sim.trials.programs.outcome import CaseResult, Run
 
 MODEL, MACHINE = "model", "machine"
 FEW, CHUNK = 200, 50  # cases that one process runs; those that a process takes at once
 MEMORY_BYTES = 1 << 18
 LATENCY_CYCLES = 4
 WATCHDOG_CYCLES = 2_000
-MOST_CYCLES = 40_000  # then a program that still works is aborted: one field can make it as long as it likes
+MOST_CYCLES = 40_000  # then a program that still works is aborted: one field can make it arbitrarily long
 
 
 class _Session(HardwareSession):
-    """A session that runs the programs of a plan which is there already."""
+    """A session that runs the programs of an existing plan."""
 
     def __init__(self, network: Network, accelerator: Accelerator):
-        self._given = network.plan
+        self._plan_of_network = network.plan
         super().__init__(network.shape, accelerator, alone(MEMORY_BYTES), lambda size: None)
 
     def _planned(self, shape):
-        return self._given
+        return self._plan_of_network
 
 
 class Machine:
@@ -60,14 +60,14 @@ class Machine:
             stack.pop_all()
 
     def _prepare(self, seed: int) -> None:
-        """Run an iteration, and each program by itself: then it is known what a valid one leaves."""
+        """Run an iteration, then each valid program by itself, and store what the windows hold after it."""
         self._session = _Session(self.network, self._accelerator)
         self._train(seed)
         placement = self._session.placement
         self._inside = np.zeros(MEMORY_BYTES, bool)
         for window in map(placement.window, range(placement.channels)):
             self._inside[window.start : window.stop] = True
-        self._at = {name: self._session._programs[name][1].address for name in self.network.programs}
+        self._addresses = {name: self._session._programs[name][1].address for name in self.network.programs}
         self._before = self._memory.copy()
         self._results = {name: self._result(name) for name in self.network.programs}
 
@@ -76,7 +76,7 @@ class Machine:
         self._transport.close()
 
     def run(self, program: str, words: list[int]) -> Run:
-        """Run a program in the place of a valid one."""
+        """Run a program instead of the valid one of that name."""
         before, status = self._start(program, words)
         engine, instruction = map(self._transport.read_register, (Register.ERROR_ENGINE, Register.ERROR_INSTRUCTION))
         if status == Status.STUCK:
@@ -91,7 +91,7 @@ class Machine:
         return self._transport.simulation.memory
 
     def _train(self, seed: int) -> None:
-        """Run an iteration: then all arrays and streams are there that its programs read."""
+        """Run an iteration, which writes all arrays and streams that its programs read."""
         draw, session, shape = np.random.default_rng(seed), self._session, self.network.shape
         session.load(initial_parameters(shape.network, 0))
         lengths = [shape.steps, shape.steps - 1] if shape.masked else None
@@ -111,7 +111,7 @@ class Machine:
         accelerator, placement = self._accelerator, self._session.placement
         image = image_of(words)
         self._memory[:] = self._before
-        address = self._at[name]
+        address = self._addresses[name]
         self._memory[address : address + len(image)] = np.frombuffer(image, np.uint8)
         before = self._memory.copy()
         accelerator.set_windows(placement.base, placement.stride, placement.window_bytes)
@@ -131,7 +131,7 @@ class NearValid:
     seed : int
         Of all cases; a case is this seed and its number.
     on : str
-        :data:`MODEL`: cases are held to the text and to the model; :data:`MACHINE`: they are run, too.
+        :data:`MODEL`: compare the contract's text and the model; :data:`MACHINE`: run the cases, too.
     """
 
     def __init__(self, preset: str, seed: int, on: str):
@@ -147,16 +147,16 @@ class NearValid:
         """Close the machines."""
         self._opened.close()
 
-    def run(self, number: int) -> Found:
+    def run(self, number: int) -> CaseResult:
         """Run one case."""
         case = self._cases.case(number)
         machine = self._machines.get(case.network)
         run = machine.run(case.change.program, case.words) if machine else None
-        return Found(number, case.network, case.change, case.expected, case.ending, run)
+        return CaseResult(number, case.network, case.change, case.expected, case.ending, run)
 
 
 class _Process:
-    """What each process of a pool has: cases, and machines of its own."""
+    """A process of a pool, with cases and machines of its own."""
 
     bench: NearValid
 
@@ -166,13 +166,15 @@ class _Process:
         cls.bench = NearValid(*options)
 
     @classmethod
-    def run(cls, number: int) -> Found:
+    def run(cls, number: int) -> CaseResult:
         """Run one case."""
         return cls.bench.run(number)
 
 
-def near_valid(count: int, seed: int = 0, first: int = 0, preset: str = "test", on: str = MACHINE) -> Iterator[Found]:
-    """Run cases of following numbers, in several processes if there are many.
+def near_valid(
+    count: int, seed: int = 0, first: int = 0, preset: str = "test", on: str = MACHINE
+) -> Iterator[CaseResult]:
+    """Run cases of consecutive numbers, in several processes if there are many.
 
     Parameters
     ----------
@@ -195,7 +197,7 @@ def near_valid(count: int, seed: int = 0, first: int = 0, preset: str = "test", 
     cases = check_cases(count, seed, first)
     if on not in (MODEL, MACHINE):
         raise ValueError(f"on must be {MODEL} or {MACHINE}, got {on!r}")
-    with closing(NearValid(preset, seed, on)) as bench:  # builds the simulator once, and says here what is wrong
+    with closing(NearValid(preset, seed, on)) as bench:  # builds the simulator once, and raises errors here
         if count < FEW:
             yield from map(bench.run, cases)
             return

@@ -1,4 +1,4 @@
-"""How a program with a wrong field ended, beside what the contract's text and the model say of it."""
+"""The ending of a program with a wrong field, compared with the contract's text and the model."""
 
 from dataclasses import dataclass
 
@@ -33,7 +33,7 @@ class Run:
     same: bool
     contained: bool
 
-    def is_as_said(self, expected: Expected) -> bool:
+    def is_as_expected(self, expected: Expected) -> bool:
         """It ended as the contract's text says."""
         if not self.contained:
             return False
@@ -59,8 +59,8 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What became of a program.
+class CaseResult:
+    """The result of a case.
 
     Members
     -------
@@ -69,11 +69,11 @@ class Found:
     network : str
     change : Change
     expected : Expected
-        What the contract's text says.
+        By the contract's text.
     ending : Ending
-        What the model says.
+        By the model.
     run : Run or None
-        What the machine did, if it was asked.
+        On the machine; None if it was not run.
     """
 
     number: int
@@ -88,4 +88,4 @@ class Found:
         """Text, model and machine agree."""
         if not self.ending.statuses <= self.expected.statuses:
             return False
-        return self.run is None or (self.run.is_as_said(self.expected) and self.run.is_as_modelled(self.ending))
+        return self.run is None or (self.run.is_as_expected(self.expected) and self.run.is_as_modelled(self.ending))

@@ -1,1 +1,1 @@
-"""How fast simulators are, and what AXI checkers cost them."""
+"""Speed of simulators, and the cost of AXI checkers."""

@@ -1,4 +1,4 @@
-"""cocotb bench that runs a training iteration and writes down what it took; ``simulators`` beside it starts it."""
+"""cocotb bench that runs a training iteration and writes its cost to a file; ``simulators`` starts it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""One training iteration, the same for every simulator, with what it took."""
+"""One training iteration, the same for every simulator, and its cost."""
 
 import time
 import zlib
@@ -22,8 +22,8 @@ class TimedAccelerator(Accelerator):
     Members
     -------
     seconds : float
-        CPU time of the process from each program's start to the host's notice of its end, so that what else the machine
-        does counts little.
+        CPU time of the process from each program's start until the host notices its end, so that other processes count
+        little.
     """
 
     seconds = 0.0

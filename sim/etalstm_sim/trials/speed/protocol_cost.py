@@ -1,4 +1,4 @@
-"""What the AXI checkers cost the in-process simulator."""
+"""The cost of AXI checkers in the in-process simulator."""
 
 import statistics
 from collections.abc import Callable

@@ -19,7 +19,7 @@ _RUNS = 5  # of the fast one: an iteration takes it a fraction of a second
 
 
 def compare_simulators(name: str, shape: TrainingShape, log: Callable[[str], None] = lambda _: None) -> dict:
-    """Run one training iteration on both simulators; builds, and what the host does around the program, do not count.
+    """Run one training iteration on both simulators; builds, and the host's work around the programs, do not count.
 
     Their memories are not the same: the in-process one answers after :data:`etalstm_sim.transport.LATENCY_CYCLES`
     cycles, that of cocotb at once, a few bursts at a time. So each has cycles of its own.

@@ -31,7 +31,7 @@ def struck(bench, kind, moment, array=None, seed=1):
             start = session.placement.window(0).start + found.first * session.plan.map.memory.vector_bytes
             targets = replace(targets, addresses=[range(start, start + 4)])
         transport.arm(kind, moment, targets, np.random.default_rng(seed))
-        return (*bench.judged(session), transport)
+        return (*bench.outcome(session), transport)
 
 
 def test_no_case_hangs_or_crashes_and_each_kind_happens(bench):
@@ -99,8 +99,8 @@ def test_a_machine_that_goes_on_for_ever_is_a_hang_and_any_other_exception_a_cra
         return raising
 
     for error, outcome in ((Hang("long"), Outcome.HANG), (IndexError("none"), Outcome.CRASH)):
-        monkeypatch.setattr(bench, "trained", trained(error))
-        assert bench.judged(None)[0] is outcome
+        monkeypatch.setattr(bench, "train", trained(error))
+        assert bench.outcome(None)[0] is outcome
 
 
 def test_a_process_that_dies_or_is_late_is_replaced(monkeypatch):

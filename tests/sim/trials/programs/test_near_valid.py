@@ -110,7 +110,7 @@ RUN, SAME = Run(Status.DONE, 0, 0, same=True, contained=True), Expected(frozense
     ],
 )
 def test_tells_what_fits_the_text(changes, text, fits):
-    assert replace(RUN, **changes).is_as_said(text) == fits
+    assert replace(RUN, **changes).is_as_expected(text) == fits
 
 
 def ending(*refusals, possible=(), work=0):
