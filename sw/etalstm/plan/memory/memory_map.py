@@ -164,7 +164,7 @@ class MemoryMap:
     def of_batch(
         self, elements: Callable[[], np.ndarray], shape: tuple[int, ...], axis: int
     ) -> tuple[Callable[[], np.ndarray], tuple[int, ...]]:
-        """Give what makes all groups' elements, and the shape of the host's array, from those of a part of the batch."""
+        """Give what makes all groups' elements, and the host's shape, from those of a part of the batch."""
         whole = *shape[:axis], self._parts.batch, *shape[axis + 1 :]
         return partial(batch_elements, self._parts, elements, math.prod(shape[axis + 1 :])), whole
 

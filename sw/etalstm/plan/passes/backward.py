@@ -292,8 +292,8 @@ class BackwardStage:
             if name in stage.outputs_read:
                 self._load_vectors(name, cells, sequence.at(cells.step + 1, cells.batch_tile, cells.span.first))
         if layer.storage.compressed:
-            kept = [self._vectors.operand(name, cells.size) for name in stage.kept.values()]
-            self._streams.bring(cells.step, cells.batch_tile, cells.span, cells.size, kept)
+            intermediates = [self._vectors.operand(name, cells.size) for name in stage.kept.values()]
+            self._streams.bring(cells.step, cells.batch_tile, cells.span, cells.size, intermediates)
             return
         if stage.kept_gates:
             location = self._network.gates(layer, cells.step, cells.batch_tile, cells.span)
@@ -329,13 +329,13 @@ class BackwardStage:
             self._vectors.select_zero(masking.mask, stage.deltas, cells.span.count, cells.size)
             if self._last:
                 self._store(stage.gradients[0], cells, masking.dh_sum)
-        self._keep_deltas(cells)
+        self._store_deltas(cells)
         if self._last:
             self._run(cells, state, given)
             self._pass_on_state(self._last.dc, cells, given[self._cell.state_gradient])
         if self._row_map:
             free = self._vectors.array(stage.gates[0])  # nothing of these cells reads the gates any more
-            self._needed.keep(self._delta, free, cells.span, cells.size, anew=cells.is_first)
+            self._needed.mark(self._delta, free, cells.span, cells.size, anew=cells.is_first)
         for arrays, bias in zip(self._products, self.biases, strict=True):
             bias.add(self._vectors.array(arrays.product.deltas[0]), cells.batch_tile, cells.span, cells.size)
 
@@ -364,7 +364,7 @@ class BackwardStage:
             self._vectors.where_ended(self._masking.mask, before, arriving, cells.span.count, cells.size)
         self._store(before, cells, dc)
 
-    def _keep_deltas(self, cells: Cells) -> None:
+    def _store_deltas(self, cells: Cells) -> None:
         """Store δ of each product as it is, or a stream for each tile: a broadcast takes it tile by tile."""
         emitter, vectors = self._emitter, self._layer.tiling.gates * cells.size
         for layer in self._products:

@@ -107,20 +107,20 @@ class ForwardStage:
 
     def load_numbers(self, job: Job) -> None:
         """Load numbers that lie as h where the local gradients are."""
-        for n, name in enumerate(self._kept_apart[0]):
+        for n, name in enumerate(self._intermediates[0]):
             state = self._layer.outputs[0].at(n % (self._network.steps + 1), job.batch_tile, job.span.first)
             values = self._vectors.operand(name, job.size)
             self._emitter.load(values, state, Traffic.ACTIVATIONS, job.span.count, job.size)
 
     def pass_through_streams(self, job: Job) -> None:
-        """Keep the local gradients as streams, and bring them back elsewhere."""
+        """Store the local gradients as streams, and bring them back elsewhere."""
         where = job.step, job.batch_tile, job.span, job.size
-        kept, brought = ([self._vectors.operand(name, job.size) for name in names] for names in self._kept_apart)
-        self._streams.keep(*where, kept)
+        stored, brought = ([self._vectors.operand(name, job.size) for name in names] for names in self._intermediates)
+        self._streams.store(*where, stored)
         self._streams.bring(*where, brought)
 
     @property
-    def _kept_apart(self) -> tuple[list[str], list[str]]:
+    def _intermediates(self) -> tuple[list[str], list[str]]:
         """Vectors for each kind of local gradients, and as many others."""
         stage = self._stage
         others = [column[0] for array in stage.forward_arrays for column in array][: len(stage.kept)]
@@ -181,7 +181,7 @@ class ForwardStage:
             after = at(last.c, last.c_at(job.step + 1))
             emitter.store(array(cell.state), after, Traffic.INTERMEDIATES, 1, vectors)
         if job.step not in self._skipped:
-            self._keep(job)
+            self._store_intermediates(job)
 
     def _goes_on(self, job: Job) -> bool:
         """Tell whether the next step goes on from a job's sums, with changes of its output."""
@@ -226,8 +226,8 @@ class ForwardStage:
         for name in stage.outputs if self._network.mask else ():
             where_ended(self._mask, name, ZERO, *tiles)
 
-    def _keep(self, job: Job) -> None:
-        """Keep the gates, or append the local gradients to the log. Those of sequences that have ended are zero."""
+    def _store_intermediates(self, job: Job) -> None:
+        """Store the gates, or append the local gradients to the log. Those of sequences that have ended are zero."""
         stage, count, size = self._stage, job.span.count, job.size
         if not stage.kept:
             return
@@ -241,7 +241,7 @@ class ForwardStage:
         if self._network.mask:
             self._vectors.select_zero(self._mask, kept, count, size)
         streams = [self._vectors.operand(name, size) for name in kept]
-        self._streams.keep(job.step, job.batch_tile, job.span, size, streams)
+        self._streams.store(job.step, job.batch_tile, job.span, size, streams)
 
     def _run(self, job: Job, operations: tuple[Operation, ...], sums: Elsewhere | None = None) -> None:
         self._vectors.run(operations, job.span.count, job.size, sums or {})

@@ -44,8 +44,8 @@ class GradientLayer:
         self._gates = tiling.gates
         widest = max(span.count for span in tiling.column_spans)
         self._turn = self._fill = 0
-        self._kept = [step for step in reversed(range(network.steps)) if step not in skipped]
-        self._runs = strided(self._kept[:-1])
+        self._steps = [step for step in reversed(range(network.steps)) if step not in skipped]
+        self._runs = strided(self._steps[:-1])
         scratch = Scratch(config)
         results, totals = self._gates * tiling.row_lanes * widest, gradient_arrays(network.batch.slices)
         self._norms = scratch.take("norms", widest)
@@ -73,7 +73,7 @@ class GradientLayer:
                 for first in range(0, lanes, tiling.row_lanes):
                     rows = range(first, min(first + tiling.row_lanes, lanes))
                     self._sum_slices(span, block, rows, brought)
-                    self._keep(span, self._gates * len(rows), sums.at(row * span.count))
+                    self._store_gradients(span, self._gates * len(rows), sums.at(row * span.count))
                     row += self._gates * len(rows)
             if self._is_total:
                 norms = Location(self._layer.norms, span.first)
@@ -84,9 +84,9 @@ class GradientLayer:
         """Load a column span's xh of all steps, if they are few and fit the weight memory; where each pair lies."""
         batch = self._network.batch
         vectors = span.count * batch.size
-        if self._network.steps > MOST_RESIDENT or vectors * len(self._kept) * batch.count > self._weight_depth:
+        if self._network.steps > MOST_RESIDENT or vectors * len(self._steps) * batch.count > self._weight_depth:
             return None
-        pairs = [(step, tile) for step in self._kept for tile in range(batch.count)]
+        pairs = [(step, tile) for step in self._steps for tile in range(batch.count)]
         operands = {pair: Operand(Memory.WEIGHTS, n * vectors) for n, pair in enumerate(pairs)}
         for pair, to in operands.items():
             self._load(span, pair, to)
@@ -116,7 +116,7 @@ class GradientLayer:
     def _sum_slices(self, span: Span, block: int, rows: range, brought: dict[Pair, Operand] | None) -> None:
         """Leave the gradients of a range of rows in the first of the totals: the tree of all slices' sums."""
         vectors, batch = self._gates * len(rows) * span.count, self._network.batch
-        if not self._kept:
+        if not self._steps:
             self._emitter.vector(VectorOp.MULTIPLY, self._totals[0], ZERO, ZERO, inner=vectors)
             return
 
@@ -137,10 +137,10 @@ class GradientLayer:
         tree_total(terms(), batch.slices, add)
 
     def _sum(self, tiles: range, span: Span, block: int, rows: range, brought: dict[Pair, Operand] | None) -> Operand:
-        kept = self._kept
+        steps = self._steps
         sums = Operand(Memory.SUMS, self._half * (self._turn % 2))
         self._turn += 1
-        first, last = (kept[0], tiles[0]), (kept[-1], tiles[-1])
+        first, last = (steps[0], tiles[0]), (steps[-1], tiles[-1])
 
         def of_turn(run: range, turn: int) -> None:
             of_step(run[turn])
@@ -154,7 +154,7 @@ class GradientLayer:
         if brought is None:
             for run in self._runs:
                 self._emitter.loop(len(run), partial(of_turn, run))
-        for step in kept[-1:] if brought is None else kept:
+        for step in steps[-1:] if brought is None else steps:
             of_step(step)
         return sums
 
@@ -171,7 +171,7 @@ class GradientLayer:
         vectors = self._gates * len(rows) * span.count
         self._emitter.mac(weights, size * span.count, sums, vectors, span.count, backward=True)
 
-    def _keep(self, span: Span, rows: int, location: Location) -> None:
+    def _store_gradients(self, span: Span, rows: int, location: Location) -> None:
         """Store the gradients of some rows and add their squares to the norms of their columns."""
         self._emitter.store(self._totals[0].at(0, outer=span.count), location, Traffic.WEIGHTS, rows, span.count)
         if not self._is_total:

@@ -233,7 +233,7 @@ class Propagation:
 
         def store(pairs: list[Pair]) -> None:
             for number, ((step, tile), size, first) in enumerate(zip(pairs, sizes, firsts, strict=True)):
-                self._keep_sums(number, step, tile, span, operand.at(first * span.count), size)
+                self._store_sums(number, step, tile, span, operand.at(first * span.count), size)
 
         return [partial(products, run) for run in runs], store, room
 
@@ -245,13 +245,13 @@ class Propagation:
             first_sum=first_sum, narrow=layer.tiling.narrow, start=start, finish=finish,
         )  # fmt: skip
 
-    def _keep_sums(self, number: int, step: int, batch_tile: int, span: Span, sums: Operand, size: int) -> None:
+    def _store_sums(self, number: int, step: int, batch_tile: int, span: Span, sums: Operand, size: int) -> None:
         """Store the sums of a column span's pair `number` as the gradients of x and of the other operand."""
         layer, inputs = self._layer, self._layer.tiling.inputs.tiles
         dx_count = max(0, min(span.count, inputs - span.first))
         sums = sums.at(0, outer=1, inner=span.count)
         if dx_count and layer.dx:
-            self._keep_dx(layer.dx, step, batch_tile, Span(span.first, dx_count), sums, size)
+            self._store_dx(layer.dx, step, batch_tile, Span(span.first, dx_count), sums, size)
         if dx_count == span.count:
             return
         tiles, sums = Span(span.first + dx_count - inputs, span.count - dx_count), sums.at(dx_count)
@@ -269,7 +269,7 @@ class Propagation:
             location = layer.operand_gradient.at(0, batch_tile, tiles.first)
             self._emitter.store(sums, location, Traffic.ACTIVATIONS, tiles.count, size)
 
-    def _keep_dx(self, dx: Sequence, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int) -> None:
+    def _store_dx(self, dx: Sequence, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int) -> None:
         emitter = self._emitter
         if not self._of_x:
             location = dx.at(step, batch_tile, tiles.first)

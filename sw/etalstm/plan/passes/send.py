@@ -93,9 +93,9 @@ class Sender:
                 outer=1, inner=tiles.size, alone=True,
             )  # fmt: skip
         if self._has_map:
-            self._keep_map(step, tiles, change, sent)
+            self._store_map(step, tiles, change, sent)
 
-    def _keep_map(self, step: int, tiles: Tiles, change: Operand, products: Operand) -> None:
+    def _store_map(self, step: int, tiles: Tiles, change: Operand, products: Operand) -> None:
         """Store for each element whether a change is sent for some sequence; `products` is scratch memory for that.
 
         It does not wait for the streams, which tell the same: compressing them takes longer.

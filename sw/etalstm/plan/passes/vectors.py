@@ -103,7 +103,7 @@ class Streams:
     def __init__(self, emitter: Emitter, network: NetworkMap, layer: LayerArrays):
         self._emitter, self._network, self._layer = emitter, network, layer
 
-    def keep(self, step: int, batch_tile: int, span: Span, size: int, kinds: list[Operand]) -> None:
+    def store(self, step: int, batch_tile: int, span: Span, size: int, kinds: list[Operand]) -> None:
         """Append the streams of a span's cells, one of each kind, to their segment's log."""
         log = self._network.stored.segment_of(self._layer.number, step).log
         assert log, "a layer whose storage is compressed has a log"

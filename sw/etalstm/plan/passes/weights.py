@@ -215,19 +215,19 @@ class NeededRows:
         self._emitter, self._location = emitter, row_map.location
         self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
 
-    def keep(self, delta: Operand, kept: Operand, span: Span, size: int, *, anew: bool) -> None:
+    def mark(self, delta: Operand, spare: Operand, span: Span, size: int, *, anew: bool) -> None:
         """Store 1 for each row of a span of units whose δ is kept in at least one sequence, [tile][gate].
 
-        `delta` has δ of the span, [tile][gate][b], of `size` sequences. `kept` are vectors that are overwritten by as
+        `delta` has δ of the span, [tile][gate][b], of `size` sequences. `spare` are vectors that are overwritten by as
         many elements, which are 0 where δ is dropped. With `anew` the map is empty before, else rows are added to it.
         """
         emitter, rows = self._emitter, NEEDED_ARRAYS * span.count
-        emitter.vector(VectorOp.MULTIPLY, kept, Parameter(PARAMETER_NEEDED_SCALE), delta, inner=rows * size)
+        emitter.vector(VectorOp.MULTIPLY, spare, Parameter(PARAMETER_NEEDED_SCALE), delta, inner=rows * size)
         location = self._location.at(NEEDED_ARRAYS * span.first)
         if anew:
             emitter.vector(VectorOp.MULTIPLY, self._rows, ZERO, ZERO, inner=rows)
         else:
             emitter.load(self._rows, location, Traffic.DELTAS, 1, rows)
-        needed, every = self._rows.at(0, outer=0), kept.at(0, outer=1, inner=size)
+        needed, every = self._rows.at(0, outer=0), spare.at(0, outer=1, inner=size)
         emitter.vector(VectorOp.SELECT, needed, every, ONE, outer=size, inner=rows, serial=True)
         emitter.store(self._rows, location, Traffic.DELTAS, 1, rows)
