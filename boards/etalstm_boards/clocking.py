@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 INPUT_MHZ = 100
 VCO_MHZ = (800, 1600)  # of an MMCM in UltraScale+ of speed grade -2 (AMD DS923)
-HBM_MHZ = (250, 450)  # of the memory's ports: at least what the host's link needs, at most what they take (AMD PG276)
+HBM_MHZ = (250, 450)  # of the memory's ports: the least for the host's link, and their largest clock (AMD PG276)
 _EIGHTH = Fraction(1, 8)  # step of the multiplier and of the first divider (AMD UG572)
 _MAXIMUM_ERROR = Fraction(1, 100)
 

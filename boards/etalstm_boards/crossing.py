@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.fifo import AsyncFIFO
 from amaranth.lib.wiring import In, Out
 
-DEPTH = 32  # a distributed RAM of this depth costs what a shallower one does, and hides the round trip of the pointers
+DEPTH = 32  # a distributed RAM of less depth costs as much; this one hides the round trip of the pointers
 CHANNELS = ("aw", "w", "b", "ar", "r")
 
 

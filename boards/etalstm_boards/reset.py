@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 HOLD_CYCLES = 64  # long enough for every clock of the board to see a reset
 STOP_CYCLES = 16  # long enough for a stop to reach every clock of the board, and the registers behind it
-DRAIN_CYCLES = 1 << 14  # 164 µs at 100 MHz: far above what the memory takes to answer everything
+DRAIN_CYCLES = 1 << 14  # 164 µs at 100 MHz: far more than the memory takes to answer everything
 
 
 class ResetSequencer(wiring.Component):

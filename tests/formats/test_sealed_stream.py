@@ -74,7 +74,7 @@ def test_something_else_and_another_version_are_refused():
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        (changed(network=7), "P_r of layer 1, step 4 .channel 1, batch tile 0, group 2.: of another network: 0x0"),
+        (changed(network=7), "P_r of layer 1, step 4 .channel 1, batch tile 0, span 2.: of another network: 0x0"),
         (changed(kept=65), "masks keep 66 elements, its header says 65"),
         (changed(elements=97), "block 3 of 4: its mask has bits beyond"),
         (changed(elements=193), "block 6 of 7: the stream ends inside"),

@@ -142,7 +142,7 @@ def _follow(graph: _Graph, inputs: Mapping[int, tuple], outputs: Iterable[tuple]
         (arrivals[net][0] + end[0], arrivals[net][1], end[1]) for net, end in graph.ends.items() if net in arrivals
     ]
     result.deepest = Path(*max(meeting)) if meeting else None
-    result.starts = {place: arrivals[bit] for place, bit in outputs if bit in arrivals}
+    result.starts = {port_bit: arrivals[bit] for port_bit, bit in outputs if bit in arrivals}
 
     departures = dict(graph.ends)
     for net in reversed(order):
@@ -150,7 +150,7 @@ def _follow(graph: _Graph, inputs: Mapping[int, tuple], outputs: Iterable[tuple]
             for source, weight in graph.edges.get(net, ()):
                 candidate = (departures[net][0] + weight, departures[net][1])
                 departures[source] = max(departures.get(source, candidate), candidate)
-    result.ends = {place: departures[bit] for bit, place in inputs.items() if bit in departures}
+    result.ends = {port_bit: departures[bit] for bit, port_bit in inputs.items() if bit in departures}
     _cross(graph, order, inputs, outputs, result)
     return result
 
@@ -167,13 +167,13 @@ def _cross(graph: _Graph, order: list[int], inputs: Mapping[int, tuple], outputs
             continue
         here = {inputs[net]: 0} if net in inputs else {}
         for source, weight in graph.edges.get(net, ()):
-            for place, before in reached.get(source, {}).items():
-                here[place] = max(here.get(place, 0), before + weight)
+            for port_bit, before in reached.get(source, {}).items():
+                here[port_bit] = max(here.get(port_bit, 0), before + weight)
         if here:
             reached[net] = here
-    for place, bit in outputs:
+    for port_bit, bit in outputs:
         if bit in reached:
-            result.through[place] = reached[bit]
+            result.through[port_bit] = reached[bit]
 
 
 def _sort(graph: _Graph, last: Iterable[int]) -> list[int]:
@@ -235,18 +235,18 @@ def _read_address(kind: str, port: str) -> str | None:
 
 
 def _add_unit(graph: _Graph, cell: Cell, timing: Timing, name: str, ports: tuple[str, ...]):
-    def nets(place):
-        port, bit = place
+    def nets(port_bit):
+        port, bit = port_bit
         bits = cell.outputs.get(ports[port]) or cell.inputs.get(ports[port]) or []
         return bits[bit] if bit < len(bits) else "x"
 
-    for place, (weight, end) in timing.ends.items():
-        graph.end(nets(place), weight, _below(name, end))
-    for place, (weight, start) in timing.starts.items():
-        graph.start(nets(place), weight, _below(name, start))
-    for place, sources in timing.through.items():
+    for port_bit, (weight, end) in timing.ends.items():
+        graph.end(nets(port_bit), weight, _below(name, end))
+    for port_bit, (weight, start) in timing.starts.items():
+        graph.start(nets(port_bit), weight, _below(name, start))
+    for port_bit, sources in timing.through.items():
         for source, weight in sources.items():
-            graph.edge(nets(source), nets(place), weight)
+            graph.edge(nets(source), nets(port_bit), weight)
 
 
 def _below(unit: str, name: str) -> str:

@@ -1,7 +1,7 @@
 """Limits that a design on the part should keep to, and the paths that exceed them, with the reason."""
 
 DEEPEST_LEVELS = 12
-"""LUTs between two registers: about what routes at 250 MHz on a part of this speed."""
+"""LUTs between two registers: about the most that routes at 250 MHz on a part of this speed."""
 
 LARGEST_SHARE = 0.8
 """Of each resource; the rest is for memory controller, PCIe and routing."""

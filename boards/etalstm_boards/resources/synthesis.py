@@ -95,7 +95,7 @@ def yosys() -> tuple[tuple[str, ...], str]:
 
 
 def synthesise(unit: Unit) -> Netlist:
-    """Map a unit to primitives of the UltraScale+ family, once for each text: the cache keeps what came out.
+    """Map a unit to primitives of the UltraScale+ family; results are cached by the unit's text.
 
     Raises
     ------
@@ -148,12 +148,12 @@ def _run(command: Sequence[str], top: str, directory: Path, before_mapping: str 
 
 
 def _reduce(module: dict, log: str) -> dict:
-    """Keep of a netlist in Yosys' JSON what :class:`Netlist` has."""
+    """Give the members of :class:`Netlist` of a netlist in Yosys' JSON."""
     names: dict[int, str] = {}
     for name, net in module["netnames"].items():
-        for place, bit in enumerate(net["bits"]):
+        for number, bit in enumerate(net["bits"]):
             if not net["hide_name"]:
-                names.setdefault(bit, f"{name}[{place}]" if len(net["bits"]) > 1 else name)
+                names.setdefault(bit, f"{name}[{number}]" if len(net["bits"]) > 1 else name)
     cells = []
     for name, cell in module["cells"].items():
         if cell["type"] == "$scopeinfo":  # says where a flattened module was

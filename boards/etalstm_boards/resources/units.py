@@ -20,7 +20,7 @@ _SERIAL = re.compile(r"\$\d+")
 
 @dataclass(frozen=True)
 class Unit:
-    """A module with the small ones below it, and stubs in the place of the units that it uses.
+    """A module with its small submodules, and stubs instead of the units that it uses.
 
     Members
     -------
@@ -88,7 +88,7 @@ class Hierarchy:
         self._lines: dict[str, int] = {}
 
     def units(self) -> dict[str, Unit]:
-        """Give the units by key, each after those that it uses; the last is the outermost module's."""
+        """Give the units by key, each after the units that it uses; the last is the outermost module's."""
         units: dict[str, Unit] = {}
         self._collect(self._top, units)
         return units
@@ -101,7 +101,7 @@ class Hierarchy:
             self._collect(child, units)
         stubs = {self._key(child): self._modules[child] for child in reversed(below)}
         # Equal modules under different names become one: all instances refer to the same stub.
-        texts = [self._modules[part].text for part in inner] + [stub.stub for stub in stubs.values()]
+        texts = [self._modules[module].text for module in inner] + [stub.stub for stub in stubs.values()]
         text = "\n".join(texts)
         for child in below:
             text = text.replace(f"\n  {child} ", f"\n  {stubs[self._key(child)].name} ")
@@ -119,7 +119,7 @@ class Hierarchy:
         )
 
     def _extent(self, name: str) -> tuple[list[str], list[str]]:
-        """Modules of a unit, and those right below that are units; with one entry for each instance of the latter."""
+        """Give the modules of a unit, and the units right below it, one entry for each instance of these."""
         inner, below = [name], []
         copies = Counter(map(self._key, self._instances[name]))
         for child in self._instances[name]:
@@ -151,7 +151,7 @@ class Hierarchy:
 
 
 def _renumber(text: str):
-    """Number afresh what Amaranth and Yosys number through the whole design; so a unit's text depends on it alone."""
+    """Renumber names that Amaranth and Yosys number across the design, so that a unit's text depends on it alone."""
     numbers: dict[str, str] = {}
 
     def rename(part: str) -> str:
@@ -161,5 +161,5 @@ def _renumber(text: str):
 
 
 def _plain(name: str) -> str:
-    """A module's name without escape and without the numbers that tell instances apart."""
+    """Give a module's name without escape and without the numbers of its instances."""
     return re.sub(r"(?<=[a-z])_?\d+$", "", _SERIAL.sub("", name.removeprefix("\\")))

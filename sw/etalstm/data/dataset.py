@@ -67,7 +67,7 @@ class DataSet(ABC):
     steps : int                 steps T of the longest batch, unless the user chooses others
     fingerprint : int           changes with the data; a resumed run must meet the same
     encoding : Encoding         how texts become tokens, and classes texts
-    notes : list of str         what a user should know of how the data were read
+    notes : list of str         notes for the user on how the data were read
     buckets : dict from int to int
         Bounds of the length buckets, with the training sequences of each; empty if all batches have T steps.
     """

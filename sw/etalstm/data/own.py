@@ -1,4 +1,4 @@
-"""Files of a user's own: which examples they hold, and which split each belongs to."""
+"""Files of a user's own: their examples, and the split of each."""
 
 import zlib
 from dataclasses import replace

@@ -11,7 +11,7 @@ from etalstm.data.sequences import Example, Sequences, hold_out
 from etalstm.errors import DataError
 
 TRAIN = ("biwi_eth", "biwi_hotel", "crowds_zara02", "crowds_zara03", "students001", "students003", "uni_examples")
-TEST = "crowds_zara01"  # a place that no training path is of
+TEST = "crowds_zara01"  # recorded at a site of no training path
 FRAMES = 10  # from one step to the next: 0.4 s
 SEEN, PREDICTED = 8, 12  # steps
 VALIDATION_SHARE = 0.1  # of the pedestrians of the training recordings
@@ -20,7 +20,7 @@ Path2D = np.ndarray  # positions of consecutive steps in metres, float64, (N, 2)
 
 
 class Trajectories(Sequences):
-    """Windows of 20 steps, one a step of each path; the recording of one place is for test.
+    """Windows of 20 steps, beginning at every step of each path; the recording of one site is for test.
 
     An input is a position relative to the last known one, and relative to the position before: 4 numbers in metres.
     The answer is the 12 positions that follow, relative to the last known one: x and y of each.

@@ -1,6 +1,6 @@
 """A cell's intermediates outside the machine: a header that identifies them, the words, and a checksum.
 
-A stream has the intermediates of one kind that one channel stores for a batch tile and a group of units of one cell,
+A stream has the intermediates of one kind that one channel stores for a batch tile and a span of units of one cell,
 spilled to the host or encoded by the host. Its words are those in the machine's memory. All is little-endian:
 
 ====== ======================= ===============================================================
@@ -10,7 +10,7 @@ byte   field                   meaning
 4      version                 2
 8      network                 :func:`network_id` of the network and sizes it belongs to
 12     layer, step, kind       which cell, and 0 to 5 for P_i, P_f, P_g, P_o, P_s, P_r, 6 for a dense cell's gates
-24     channel, tile, group    whose channel, which batch tile, which group of units
+24     channel, tile, span     channel, batch tile and span of units of the elements
 36     encoding                see :class:`Encoding`
 40     beat_words              words that a beat has where the stream was written
 44     elements, kept, words   counts; words are those that follow the header
@@ -42,8 +42,8 @@ HEADER_BYTES = _FIELDS.size + _CRC.size
 class Encoding(IntEnum):
     """How the words encode the elements."""
 
-    FLOAT32 = 0  #: blocks: a mask, then what is kept
-    BF16 = 1  #: likewise, kept words rounded and packed by two
+    FLOAT32 = 0  #: blocks: a mask, then the kept elements
+    BF16 = 1  #: likewise, kept elements rounded, two in a word
     DENSE = 2  #: the elements, no masks
 
 
@@ -57,7 +57,7 @@ class StreamHeader:
     kind: int
     channel: int
     tile: int
-    group: int
+    span: int
     encoding: Encoding
     beat_words: int
     elements: int
@@ -67,13 +67,13 @@ class StreamHeader:
     def __str__(self):
         names = [f"P_{kind}" for kind in KINDS] + ["gates"]
         kind = names[self.kind] if self.kind < len(names) else f"kind {self.kind}"
-        source = f"channel {self.channel}, batch tile {self.tile}, group {self.group}"
+        source = f"channel {self.channel}, batch tile {self.tile}, span {self.span}"
         return f"stream {kind} of layer {self.layer}, step {self.step} ({source})"
 
     @property
     def position(self) -> tuple[int, ...]:
-        """The stream's position in the network: layer, step, kind, channel, batch tile, group."""
-        return self.layer, self.step, self.kind, self.channel, self.tile, self.group
+        """The stream's position in the network: layer, step, kind, channel, batch tile, span of units."""
+        return self.layer, self.step, self.kind, self.channel, self.tile, self.span
 
 
 def network_id(shape: NetworkShape, batch: int, steps: int, slices: int) -> int:

@@ -73,7 +73,7 @@ def cache_directory() -> Path:
 
 def _check_trusted(directory: Path) -> None:
     """Raise :class:`ToolchainError` unless a folder is the user's own, and others cannot write there."""
-    found, advice = directory.stat(), "set ETALSTM_CACHE to a folder of your own: what is there will be run"
+    found, advice = directory.stat(), "set ETALSTM_CACHE to a folder of your own: programs in it are run"
     if found.st_uid != os.geteuid():
         raise ToolchainError(
             f"the build cache {directory} belongs to user {found.st_uid}, not {os.geteuid()}; {advice}"

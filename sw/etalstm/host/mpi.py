@@ -49,7 +49,7 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 10e-6, 200e-6
 
 
 class Messages:
-    """Sends and receives by an ``mpi4py.MPI.Intracomm`` that nobody else may use."""
+    """Sends and receives by an ``mpi4py.MPI.Intracomm`` that is not used otherwise."""
 
     def __init__(self, communicator):
         self._messages = importlib.import_module("mpi4py.util.pkl5").Intracomm(communicator)

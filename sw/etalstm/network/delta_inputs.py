@@ -129,7 +129,7 @@ class DeltaInputs:
 
 
 def read_input_thresholds(text: str) -> float | tuple[LayerThresholds, ...]:
-    """Read what a user writes for Θ: ``0.1``, by layer ``0.1,0.2``, or for x and h by layer ``0.1/0.2,0.1/0.1``.
+    """Read a user's text of Θ: ``0.1``, by layer ``0.1,0.2``, or for x and h by layer ``0.1/0.2,0.1/0.1``.
 
     Raises ``ValueError`` if it is none of these. :class:`DeltaInputs` checks the values.
     """

@@ -16,7 +16,7 @@ from etalstm.network.slices import AUTO, check_slices
 from etalstm.network.storage import KINDS, POLICIES, Storage, read_thresholds
 from etalstm_hw.config import PRESETS
 
-FLOAT32, BF16 = "float32", "bf16"  # weights in bf16 are what the contract calls narrow
+FLOAT32, BF16 = "float32", "bf16"  # the contract calls weights in bf16 narrow
 WEIGHT_FORMATS = (FLOAT32, BF16)
 
 Number = TypeVar("Number", int, float)

@@ -38,12 +38,12 @@ def check_threshold(name: str, value: object) -> float:
 
 
 def read_thresholds(text: str) -> float | tuple[float, ...]:
-    """Read what a user writes for θ: a number, or six of them, for P_i, P_f, P_g, P_o, P_s, P_r, with commas between.
+    """Read a user's text of θ: a number, or six of them, for P_i, P_f, P_g, P_o, P_s, P_r, with commas between.
 
-    Raises ``ValueError`` if it is neither. :class:`Storage` looks at the values.
+    Raises ``ValueError`` if it is neither. :class:`Storage` checks the values.
     """
     try:
-        values = tuple(float(part) for part in text.split(","))
+        values = tuple(float(number) for number in text.split(","))
         if len(values) not in (1, len(KINDS)):
             raise ValueError
     except ValueError as error:
@@ -273,9 +273,9 @@ class Usage:
 
     @property
     def input_density(self) -> float:
-        """Nonzero share of what the forward pass broadcasts, padding left out.
+        """Nonzero share of the scalars that the forward pass broadcasts, padding left out.
 
-        Added up over layers of unequal widths: each broadcast scalar is multiplied with as many weights in all layers.
+        Layers of unequal widths may be added up, as a scalar is multiplied with equally many weights in all layers.
         """
         forward = self.products - self.backward_products
         return forward / max(self.dense_products - self.dense_backward_products, 1)

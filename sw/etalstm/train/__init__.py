@@ -1,8 +1,8 @@
-"""Training on the host: model ends, loop, checkpoints, metrics; and what was trained, to be used.
+"""Training on the host: embedding and output layer, loop, checkpoints, metrics; and trained networks.
 
 ``loop`` is a run, ``learner`` one network that learns batch by batch; begin there. ``settings`` and ``data_settings``
-are what a user chooses. ``significance`` and ``control`` decide what is skipped and stored. ``checkpoint`` and
-``folder`` keep a run, ``trained`` uses it, ``launch`` runs it on several processes.
+are a user's choices. ``significance`` and ``control`` decide which cells are skipped and how they are stored.
+``checkpoint`` and ``folder`` store a run, ``trained`` uses its network, ``launch`` runs it on several processes.
 """
 
 from etalstm.train.trained import TrainedModel, load

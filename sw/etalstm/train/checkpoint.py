@@ -15,7 +15,7 @@ BY_STEP = "significance.profile", "significance.reach"  # tensors whose last axi
 
 
 class Identity(Record):
-    """What defines the model, whatever it is trained on and however."""
+    """The definition of the model, independent of data and training."""
 
     # see :func:`etalstm.network.cells.cell_named`
     cell: Annotated[str, AfterValidator(lambda name: cell_named(name).name)] = "lstm"
@@ -35,7 +35,7 @@ class Identity(Record):
 
 
 class Origin(Record):
-    """What else must agree for a run to go on with the same bits: the data, and settings of the run by their names."""
+    """The data, and the settings by their names, that must agree for a run to go on with the same bits."""
 
     dataset: str
     data: NonNegativeInt
@@ -52,7 +52,7 @@ class Origin(Record):
 
 
 class ChooserState(Record):
-    """What the storage ``auto`` has seen, see :class:`etalstm.train.control.Chooser`."""
+    """State of the storage ``auto``, see :class:`etalstm.train.control.Chooser`."""
 
     dense_for: list[NonNegativeInt]
     words: list[float]
@@ -110,10 +110,10 @@ class Checkpoint(Sealed[Description]):
 
     KEY, FORMAT, WHAT = "etalstm", 3, "checkpoint of this program"
     DESCRIPTION = Description
-    MAY_BE_NAN = "significance."  # what is not measured yet
+    MAY_BE_NAN = "significance."  # NaN: not measured yet
 
     def up_to(self, steps: int) -> "Checkpoint":
-        """Give the checkpoint of a run with fewer steps: nothing is known of cells further from the end."""
+        """Give the checkpoint of a run with fewer steps, without measurements of cells further from the end."""
         run = self.description.run.model_copy(update={"steps": steps})
         measured = {name: self.tensors[name][..., :steps] for name in BY_STEP}
         return Checkpoint(self.description.model_copy(update={"run": run}), self.tensors | measured)

@@ -39,7 +39,7 @@ class ShareControl:
     Over many iterations the mean share is then close to the target.
 
     `target`: share that is to be left, above 0 and below 1. `start`: the first threshold, ``LEAST`` to ``MOST``.
-    `threshold`: of the next iteration; may be set, to what a checkpoint has.
+    `threshold`: of the next iteration; may be set to that of a checkpoint.
     """
 
     def __init__(self, target: float, start: float):

@@ -11,7 +11,7 @@ from etalstm.data.encoding import BYTES
 from etalstm.network.shape import check_size
 from etalstm.train.declared import NEVER, RunSettings, Unused, absolute, at_least_0, one_of, setting, within_0_and_1
 
-DATA = "Data"  # the group of the help
+DATA = "Data"  # the panel of the help
 
 WITHOUT_TASK = Unused("only used with --task", lambda run, _: run.task is None)
 WITH_LANGUAGE = Unused("not used with --task language", lambda run, _: run.task == LANGUAGE)

@@ -17,7 +17,7 @@ from etalstm.network.storage import check_threshold
 
 Value = TypeVar("Value")
 Bound = Callable[[str, Any], object]
-REQUIRED: Any = MISSING  # in the place of a default: there is none
+REQUIRED: Any = MISSING  # instead of a default: there is none
 
 
 class Differs(Enum):
@@ -46,14 +46,14 @@ class Setting:
     """What a setting declares besides its type and default."""
 
     help: str  # for the command line
-    panel: str  # the group of the help that it stands in
+    panel: str  # its panel of the help
     # Takes the setting's name and value; raises ``ValueError`` if the value is out of bounds. None is within the bound
     # of an optional setting. Bounds that depend on other settings are not declared; the dataclass checks them.
     bound: Bound | None = None
     unused: tuple[Unused, ...] = ()  # a user who gives it on one of these conditions is told so
     option: str = ""  # its option's name, where that is another one
-    typed: type | None = None  # what the command line takes, if not a value of the setting's type
-    read: Callable[[str, Any], object] | None = None  # takes the setting's name and what was typed; gives the value
+    typed: type | None = None  # the type of the option on the command line, if not the setting's
+    read: Callable[[str, Any], object] | None = None  # makes the value of the setting's name and the option's value
     shown: str | None = None  # the default as a user would type it, where that is not the setting's
     depends: bool = False  # the default depends on other settings; the help's text tells it
     may_differ: Differs | None = None  # what the class's ``MAY_DIFFER`` says if not given
@@ -64,7 +64,7 @@ def setting(
 ) -> Value:
     """Make the field of a dataclass; parameters after the default are those of :class:`Setting`."""
     made: Any = dataclasses.field(default=default, metadata={"setting": Setting(help, panel, bound, unused, **others)})
-    return cast(Value, made)  # what a type checker is to see in the class
+    return cast(Value, made)  # the type that a type checker sees
 
 
 class Declared(NamedTuple):

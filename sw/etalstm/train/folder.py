@@ -25,8 +25,8 @@ EVENTS, LOCK = "events", ".lock"
 class RunFolder:
     """The folder of a run.
 
-    ``settings.toml`` has what the run was given, ``metrics.jsonl`` what it did, ``checkpoint.safetensors`` its last
-    state, ``best.safetensors`` that with the lowest validation loss, and ``encoding.json`` the tokens and labels. The
+    ``settings.toml`` has the run's settings, ``metrics.jsonl`` its log, ``checkpoint.safetensors`` its last state,
+    ``best.safetensors`` that with the lowest validation loss, and ``encoding.json`` the tokens and labels. The
     folder ``events`` has the log's numbers once more, for TensorBoard. A run of ``eta-lstm research compress`` has the
     dense start in ``dense.safetensors``, and the small network in ``network.safetensors``.
 
@@ -110,7 +110,7 @@ class RunFolder:
         """Read the settings that the run's file names.
 
         Raises :class:`CheckpointError` if there is no checkpoint, or one of another version of this program, and
-        :class:`RunError` if the settings are missing, or not what they should be.
+        :class:`RunError` if the settings are missing or malformed.
         """
         Checkpoint.read(self.checkpoint)
         return Settings.read(self.settings)
@@ -118,13 +118,13 @@ class RunFolder:
     def read_settings(self) -> Settings:
         """Read the settings.
 
-        Raises :class:`RunError` if the folder holds no run, or its settings are not what they should be.
+        Raises :class:`RunError` if the folder has no run, or its settings are malformed.
         """
         if not self.settings.is_file():
             raise RunError(f"{self.path} must be the folder of a run of eta-lstm train, but holds no {SETTINGS}")
         return Settings.load(self.settings)
 
     def read_encoding(self) -> Encoding:
-        """Read the tokens and labels; :class:`RunError`, naming file and field, if they are not what they should be."""
+        """Read the tokens and labels; :class:`RunError`, naming file and field, if they are malformed."""
         table = read_json(self.encoding, "there is no such file of tokens and labels")
         return Encoding(**check_fields(Encoding, table, self.encoding, RunError))

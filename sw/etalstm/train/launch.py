@@ -131,7 +131,7 @@ def _value(command: list[str], option: str) -> str:
 
 
 def _pass_on(output: Iterable[str]) -> str:
-    """Print what the ranks print, and give what mpiexec itself says of a process that was killed."""
+    """Print the ranks' output, and give mpiexec's own lines about a process that was killed."""
     banner = []
     for line in output:
         if _BANNER.fullmatch(line):

@@ -239,7 +239,7 @@ class Learner:
             self.session.store_as(self._storage())
 
     def entry(self, kind: str, loss: Loss, started: float) -> dict:
-        """Give what the log says of a loss, without the epoch."""
+        """Give the log's entry of a loss, without the epoch."""
         entry = {"kind": kind, "iteration": self.iteration, "loss": loss.mean} | loss.score(self.identity.task)
         return entry | {"seconds": time.perf_counter() - started}
 

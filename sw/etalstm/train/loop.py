@@ -76,7 +76,7 @@ class Trainer:
         The run's folder, or one that is open already; made if it does not exist, closed at the end of :meth:`run`.
     resume : bool                go on from the folder's checkpoint, with the bits of a run that was never interrupted
     overwrite : bool             begin anew where the folder holds a run
-    data : DataSet, optional     what is learnt; that of the settings if not given
+    data : DataSet, optional     default: that of the settings
     """
 
     def __init__(

@@ -9,7 +9,7 @@ import numpy as np
 from etalstm.data import DataSet
 from etalstm.data.dataset import LANGUAGE, MEASURES, REGRESS
 
-SCORES = ("accuracy", "perplexity", "rmse", *MEASURES)  # what a network is judged by
+SCORES = ("accuracy", "perplexity", "rmse", *MEASURES)  # how good a network is, besides its loss
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Loss:
             return min(float(np.exp(self.mean)), sys.float_info.max)
 
     def score(self, task: str) -> dict[str, float]:
-        """Give what a task is judged by: perplexity, accuracy, or ``rmse``, the root of the mean squared error."""
+        """Give the score of a task: perplexity, accuracy, or ``rmse``, the root of the mean squared error."""
         if task == REGRESS:
             return {"rmse": math.sqrt(self.mean)}
         return {"perplexity": self.perplexity} if task == LANGUAGE else {"accuracy": self.accuracy}

@@ -56,7 +56,7 @@ def shares(entries: list[dict]) -> dict[str, float]:
 def forward_arithmetic(means: dict[str, float]) -> float:
     """Give the multiplications of the forward passes over those of a machine that skips none.
 
-    That is also the nonzero share of what the forward passes broadcast:
+    That is also the nonzero share of the scalars that forward passes broadcast, see
     :attr:`etalstm.network.storage.Usage.input_density`. `means` are of an iteration, or over several.
     """
     # If no zero is skipped, each of the three matrix products has a third of the multiplications.
@@ -66,7 +66,7 @@ def forward_arithmetic(means: dict[str, float]) -> float:
 class MetricsLog(AppendedFile):
     """Writes ``metrics.jsonl``.
 
-    Raises :class:`RunError` if a line is not what a run writes; the last one may have been cut by a crash.
+    Raises :class:`RunError` if a line is malformed, except the last one, which a crash may have cut.
 
     `resumed_at`: the lines up to there stay, and new ones follow. Lines that an interrupted run wrote after its last
     checkpoint are removed, as those iterations are done again. Without it the log starts empty.

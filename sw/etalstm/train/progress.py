@@ -16,8 +16,8 @@ NEW_SHARE = 0.1  # of an iteration in the means that are shown
 class ProgressReport:
     """Shows the entries of a run's log. A context manager; inside, call it with each entry.
 
-    A terminal has three lines: the bar with its times; loss, score and speed, as means of the last iterations; what is
-    stored and computed, and the last validation.
+    A terminal has three lines: the bar with its times; loss, score and speed, as means of the last iterations; shares
+    of intermediates and products, and the last validation.
 
     `total`: iterations the run will have done when it ends. `batch`: sequences of an iteration. `console`: where to;
     standard error if not given, so that standard output stays for results.
@@ -77,7 +77,7 @@ def _line() -> Text:
 
 
 def _costs(entry: dict) -> list[str]:
-    """Put what an iteration stored and computed, against a dense one, and its padding into words.
+    """Give texts of an iteration's shares of a dense one's intermediates and products, and of its padding.
 
     Shares that were not counted are left out, and so is padding of 0.
     """
@@ -88,14 +88,14 @@ def _costs(entry: dict) -> list[str]:
 
 def describe(entry: dict) -> str:
     """Put loss, score and, if the device counts them, cycles into words."""
-    parts = [f"loss {entry['loss']:.4f}"]
-    parts += [f"{name} {entry[name]:.4g}" for name in SCORES if name in entry]
-    parts += [f"{entry['cycles']:,.0f} cycles"] if entry.get("cycles") else []
-    return ", ".join(parts)
+    texts = [f"loss {entry['loss']:.4f}"]
+    texts += [f"{name} {entry[name]:.4g}" for name in SCORES if name in entry]
+    texts += [f"{entry['cycles']:,.0f} cycles"] if entry.get("cycles") else []
+    return ", ".join(texts)
 
 
 def describe_saved(saved: dict) -> str:
-    """Put what a run stored and computed, against a dense one, into words."""
+    """Give a text of a run's shares of a dense run's intermediates, multiplications and cells."""
     products, backward = saved["arithmetic"], saved["backward_arithmetic"]
     return (
         f"against a dense run: intermediates {saved['footprint']:.1%}, multiplications {products:.1%} "

@@ -58,7 +58,7 @@ RATES = {SGD: 0.2, ADAM: 0.002, ADAMW: 0.002}  # that of SGD brings digits above
 HEADING = "Settings of a run of eta-lstm train; what is not here is the program's default."
 RUN, MODEL, LEARN = "The run", "Model", "Learning"
 KEPT, MACHINE = "What is kept and computed", "Machine"
-PANELS = (RUN, DATA, MODEL, LEARN, KEPT, MACHINE)  # groups of the help, in their order
+PANELS = (RUN, DATA, MODEL, LEARN, KEPT, MACHINE)  # of the help, in their order
 
 WITHOUT_SGD = Unused("only used with --optimizer sgd", lambda run, _: run.optimizer != SGD)
 WITH_SGD = Unused("not used with --optimizer sgd", lambda run, _: run.optimizer == SGD)

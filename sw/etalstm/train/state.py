@@ -61,7 +61,7 @@ def _shapes(learner: Learner, origin: Origin, within_epoch: bool) -> dict[str, t
 def check_run(path: Path, learner: Learner, saved: Checkpoint, exempt: Collection[str] = ()) -> None:
     """Raise :class:`CheckpointError` unless a checkpoint is of the learner's run.
 
-    The fields `exempt` of its origin are not compared, nor what the settings declare that may differ.
+    The fields `exempt` of its origin are not compared, nor settings that are declared as ones that may differ.
     """
     found, position = saved.description.run, saved.description.position
     check_same(path, dict(saved.description.model), dict(learner.identity))

@@ -109,8 +109,8 @@ class TrainedModel:
         """Give the loss on a split, and the score of the task: accuracy, perplexity or rmse.
 
         The split is one of :data:`etalstm.data.SPLITS`. Batch and steps are those of the run if not given; its length
-        buckets are used where there are no steps. Raises ``ValueError`` if the data are not what the network was
-        trained for, there is no such split, or a size is not above 0.
+        buckets are used if there are no steps. Raises ``ValueError`` if the network was trained for other data, there
+        is no such split, or a size is not above 0.
         """
         identity = self.identity
         found: dict[str, str | int] = {"task": data.task, "outputs": data.classes, "encoding": data.encoding.digest}
@@ -259,7 +259,7 @@ def load(
     accelerator's configuration; that of the run if not given. `checkpoint` is ``best``, the one with the lowest
     validation loss, or ``last``; if not given the best, if there is one.
 
-    Raises :class:`RunError` if the folder holds no run, or its settings or its encoding are not what they should be;
+    Raises :class:`RunError` if the folder has no run, or its settings or its encoding are malformed;
     :class:`CheckpointError` if there is no such checkpoint, or it is damaged; :class:`DeviceError` or ``ValueError`` if
     there is no such device, or it cannot be opened.
     """

@@ -127,7 +127,7 @@ class Intermediates:
         encoding = Encoding.DENSE if dense else Encoding(stream.layer.storage.bf16)
         return StreamHeader(
             network=self._identity, layer=stream.layer.number, step=stream.step, kind=stream.kind, channel=channel,
-            tile=stream.tile, group=stream.span, encoding=encoding, beat_words=self._config.beat_words,
+            tile=stream.tile, span=stream.span, encoding=encoding, beat_words=self._config.beat_words,
             elements=stream.vectors * self._config.lanes, kept=kept, words=words,
         )  # fmt: skip
 
