@@ -97,7 +97,7 @@ def test_the_model_and_the_generator_are_as_they_were():
 
 
 def test_nobody_counts_when_nobody_asks(monkeypatch):
-    monkeypatch.setattr(LayerSession, "_told", lambda self: pytest.fail("counted"))
+    monkeypatch.setattr(LayerSession, "_pass_note", lambda self: pytest.fail("counted"))
     model = Model()
     model(torch.randn(6, 4, 8)).sum().backward()
 

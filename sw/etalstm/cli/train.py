@@ -16,7 +16,7 @@ from etalstm.cli.output import say
 from etalstm.data import open_data
 from etalstm.device.ranks.team import find_team
 from etalstm.network.shared_tokens import OFF
-from etalstm.train.declared import blaming, refuse_unused
+from etalstm.train.declared import naming_file, refuse_unused
 from etalstm.train.folder import RunFolder
 from etalstm.train.loop import Trainer
 from etalstm.train.progress import ProgressReport
@@ -50,7 +50,7 @@ def train(
     folder = RunFolder(out)
     base = folder.settings_to_resume() if resume else {}
     of_file = Settings.read(config) if config else {}
-    with blaming(config):
+    with naming_file(config):
         settings = Settings(**base | of_file | of_line)
         if settings.paranoid and find_team():
             raise ValueError(f"paranoid is for one process: it must be off on several, got {settings.paranoid}")

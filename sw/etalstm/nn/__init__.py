@@ -2,7 +2,7 @@
 
 ``lstm`` and ``hlstm`` are the modules; begin there. ``functional`` runs a network of layers, ``operators`` registers
 one layer with PyTorch, ``engine`` and ``pool`` give it sessions of a device. ``optim`` updates weights on the device,
-``recompute`` saves memory, ``explain`` says what is done with a model, ``onnx`` reads and writes files.
+``recompute`` saves memory, ``explain`` shows how a model runs, ``onnx`` reads and writes files.
 """
 
 from etalstm.nn.explain import Explanation, explain

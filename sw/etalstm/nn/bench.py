@@ -1,6 +1,6 @@
-"""Timings of :class:`etalstm.nn.LSTM`: beside the session it runs on, beside PyTorch's own, and on a packed batch.
+"""Times :class:`etalstm.nn.LSTM` against its session, against PyTorch's LSTM, and on a packed batch.
 
-Also those of PyTorch's own LSTM by its size.
+Also times PyTorch's LSTM by its size.
 
 Dimensions: B sequences, T steps, H units and inputs.
 """
@@ -23,7 +23,7 @@ SHORTEST = 4  # steps of the shortest sequence of the packed batch
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is timed."""
+    """Sizes of the timed batches, and the number of turns."""
 
     # hidden, batch, steps: H, B, T of the batch whose sequences are equally long
     hidden: int
@@ -44,8 +44,8 @@ def measure(sizes: Sizes) -> dict:
     Gives a dict: ``session_seconds``, ``bare_seconds``, ``module_seconds``, ``stock_seconds``: medians, of a session,
     of an autograd function around it and nothing else, of the module on it, and of ``torch.nn.LSTM``.
     ``bare_overhead``, ``module_overhead``: the time over the session's, less 1. ``of_stock``: stock's time over the
-    module's. ``packed_over_real_steps``: time of a packed batch over the share of its steps that is not padding of the
-    time of a batch of full length. All but the seconds are medians over the turns of quotients.
+    module's. ``packed_over_real_steps``: the packed batch's time over that of a batch of full length, divided by the
+    share of the packed batch's steps that is no padding. All but the seconds are medians of the turns' quotients.
     """
     torch.manual_seed(0)
     module = LSTM(sizes.hidden, sizes.hidden)
@@ -76,7 +76,7 @@ class _SessionPass(torch.autograd.Function):
 
 
 class _Bare(torch.nn.Module):
-    """What autograd itself costs: a module that does nothing of what :class:`etalstm.nn.LSTM` does for its user."""
+    """Only an autograd function around a session, without the checks and options of :class:`etalstm.nn.LSTM`."""
 
     def __init__(self, session: Session, module: LSTM):
         super().__init__()
@@ -87,7 +87,7 @@ class _Bare(torch.nn.Module):
 
 
 def _same_work(module: LSTM, sizes: Sizes) -> list[Callable[[], object]]:
-    """Give a pass there and back in a session, in autograd alone, in the module, and in a stock module."""
+    """Give works of a forward and a backward pass in a session, in autograd alone, in the module, in a stock module."""
     x = torch.randn(sizes.steps, sizes.batch, sizes.hidden)
     dy = torch.randn(sizes.steps, sizes.batch, sizes.hidden)
     shape = TrainingShape(NetworkShape(sizes.hidden, sizes.hidden), sizes.batch, sizes.steps)
@@ -102,11 +102,11 @@ def _same_work(module: LSTM, sizes: Sizes) -> list[Callable[[], object]]:
         return back.dx, back.dh0, back.dc0, gradients.weights, gradients.bias
 
     modules = _Bare(session, module), module, module.to_stock()
-    return [in_session, *(partial(_there_and_back, each, x, dy) for each in modules)]
+    return [in_session, *(partial(_run_both_passes, each, x, dy) for each in modules)]
 
 
 def _packed_work(module: LSTM, sizes: Sizes) -> list[Callable[[], object]]:
-    """Give a pass there and back through a batch of full length, and through a packed one."""
+    """Give works of a forward and a backward pass through a batch of full length, and through a packed one."""
     x = torch.randn(sizes.longest, sizes.batch, sizes.hidden)
     packed = pack_padded_sequence(x, torch.from_numpy(_lengths(sizes)))
     dy = torch.randn_like(x), torch.randn_like(packed.data)
@@ -116,7 +116,7 @@ def _packed_work(module: LSTM, sizes: Sizes) -> list[Callable[[], object]]:
         data = packed.data.detach().requires_grad_()
         module(packed._replace(data=data))[0].data.backward(dy[1])
 
-    return [partial(_there_and_back, module, x, dy[0]), through_packed]
+    return [partial(_run_both_passes, module, x, dy[0]), through_packed]
 
 
 def _lengths(sizes: Sizes) -> np.ndarray:
@@ -124,7 +124,7 @@ def _lengths(sizes: Sizes) -> np.ndarray:
     return np.linspace(sizes.longest, SHORTEST, sizes.batch).round().astype(np.int64)
 
 
-def _there_and_back(module: torch.nn.Module, x: torch.Tensor, dy: torch.Tensor) -> None:
+def _run_both_passes(module: torch.nn.Module, x: torch.Tensor, dy: torch.Tensor) -> None:
     module.zero_grad()
     module(x.detach().requires_grad_())[0].backward(dy)
 
@@ -134,8 +134,8 @@ def seconds_of(
 ) -> list[float]:
     """Give the median seconds of an iteration of ``torch.nn.LSTM`` for each network, or of its forward pass alone.
 
-    Networks take turns, so that whatever else the host does falls on all of them; three calls count in each of the
-    `runs` turns. ``ValueError`` if a size is not above 0.
+    Networks take turns, so that other load on the host slows all of them; three calls count in each of the `runs`
+    turns. ``ValueError`` if a size is not above 0.
     """
     check_sizes(batch=batch, steps=steps, runs=runs)
     with torch.random.fork_rng(devices=[]):

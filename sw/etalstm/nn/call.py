@@ -22,7 +22,7 @@ _compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 @dataclass(frozen=True, eq=False)
 class Call(ABC):
-    """All that the result of a layer depends on, besides its weights."""
+    """The inputs of a layer's pass; subclasses add the weights of a kind of cell."""
 
     x: np.ndarray  # (T, B, I): steps in the order in which the layer reads them
     lengths: np.ndarray | None  # int64, (B,): steps of each sequence; None: T for all
@@ -34,23 +34,23 @@ class Call(ABC):
 
     @property
     def inputs(self) -> tuple[np.ndarray | None, ...]:
-        """What changes from call to call."""
+        """The arrays that change from call to call: x, lengths, h0, c0."""
         return self.x, self.lengths, self.h0, self.c0
 
     @property
     @abstractmethod
     def weights(self) -> tuple[np.ndarray, ...]:
-        """What stays on a device between two calls; the second is w_hh."""
+        """The arrays that stay on a device between two calls; the second is w_hh."""
 
     @staticmethod
     @abstractmethod
     def parameters(weights: tuple[np.ndarray, ...]) -> list[LayerParameters]:
-        """Give such weights, or velocities, as a session takes them."""
+        """Give weights, or velocities, in the form that a session loads."""
 
     @staticmethod
     @abstractmethod
     def tensors(gradients: list[LayerGradients]) -> tuple[np.ndarray, ...]:
-        """Give a session's gradients as the weights are: new arrays."""
+        """Give a session's gradients in the form of :attr:`weights`: new arrays."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,13 +117,13 @@ class HLSTMCall(Call):
 class LayerStep:
     """One step of SGD of a layer, as the host took it."""
 
-    # weights, gradients, moved: w_ih (4H, I), w_hh (4H, H), bias (4H,): before the step, their gradients, and after it
+    # weights, gradients, new_weights: w_ih (4H, I), w_hh (4H, H), bias (4H,): before, their gradients, and after
     weights: tuple[np.ndarray, ...]
     gradients: tuple[np.ndarray, ...]
-    moved: tuple[np.ndarray, ...]
-    # velocities, speeds: of the momentum, before and after
+    new_weights: tuple[np.ndarray, ...]
+    # velocities, new_velocities: of the momentum, before and after
     velocities: tuple[np.ndarray, ...]
-    speeds: tuple[np.ndarray, ...]
+    new_velocities: tuple[np.ndarray, ...]
     # learning_rate, momentum, weight_decay: see :class:`etalstm.network.update_rule.UpdateRule`
     learning_rate: float
     momentum: float
@@ -131,10 +131,10 @@ class LayerStep:
 
 
 class Packing:
-    """Where the steps of a packed batch lie in a padded one; `lengths` are those of the sequences, int64, (B,).
+    """Converts between packed and padded batches; `lengths` are those of the sequences, int64, (B,).
 
-    `batch_sizes`, int64, (T,), are the sequences of each step, of a ``PackedSequence``: the longest sequence first.
-    Raises ``ValueError`` if they are not above 0 and descending.
+    `batch_sizes`, int64, (T,), counts the sequences of each step, as in a ``PackedSequence``: the longest sequence is
+    the first. Raises ``ValueError`` if they are not above 0 and descending.
     """
 
     def __init__(self, batch_sizes: np.ndarray):
@@ -144,18 +144,18 @@ class Packing:
         self.lengths = self._active.sum(axis=0)
 
     def pad(self, data: np.ndarray) -> np.ndarray:
-        """Give (T, B, N) for the packed (steps of all sequences, N); padding is zero."""
+        """Give the padded array (T, B, N) of the packed one (steps of all sequences, N); padding is zero."""
         if len(data) != self.lengths.sum():
             raise ValueError(f"there must be {self.lengths.sum()} steps, as batch_sizes say, got {len(data)}")
         return with_padding(data, self._active)
 
     def pack(self, steps: np.ndarray) -> np.ndarray:
-        """Undo :meth:`pad`."""
+        """Give the packed array of a padded one: the inverse of :meth:`pad`."""
         return without_padding(steps, self._active)
 
 
 def in_reading_order(steps: np.ndarray, lengths: np.ndarray | None, reverse: bool) -> np.ndarray:
-    """Turn each sequence of (T, B, N) round if the layer reads it backwards; padding stays at its end.
+    """Reverse each sequence of (T, B, N) if the layer reads it backwards; padding stays at its end.
 
     The function is its own inverse.
     """

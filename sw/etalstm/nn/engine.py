@@ -1,4 +1,4 @@
-"""What computes a layer behind the operators: a device, or float64 mathematics for gradient checks."""
+"""Engines, which compute a layer for the operators: a device, or float64 arithmetic for gradient checks."""
 
 import threading
 import weakref
@@ -21,7 +21,7 @@ FLOAT64 = "float64"
 
 
 class Engine(ABC):
-    """What computes a layer; an operator finds it by its key."""
+    """Computes a layer; an operator finds it by its key."""
 
     key: str
     dtype: np.dtype  # of all tensors
@@ -36,18 +36,18 @@ class Engine(ABC):
     ) -> tuple[np.ndarray, ...]:
         """Give dx, dh0, dc0 and those of the call's weights for the gradients dy (T, B, H), dh and dc (B, H).
 
-        `make_call` gives what :meth:`forward` took. It is called only if the pass is not found by a claim. For
+        `make_call` gives the argument of :meth:`forward`. It is called only if the pass is not found by a claim. For
         `delta_threshold` see :meth:`etalstm.device.Session.backward`.
         """
 
-    def use(self, claim: Claim | None) -> None:  # noqa: B027  an engine that keeps no pass has nothing to do
-        """Say which pass this thread's next :meth:`backward` goes through."""
+    def use(self, claim: Claim | None) -> None:  # noqa: B027  an engine that stores no pass has nothing to do
+        """Choose the forward pass of this thread's next :meth:`backward`."""
 
     def claim(self) -> Claim | None:
-        """Keep what this thread's last forward pass left, until the claim is collected."""
+        """Keep this thread's last forward pass stored until the claim is garbage-collected."""
         return None
 
-    def update(self, step: LayerStep) -> None:  # noqa: B027  an engine that keeps no weights has nothing to do
+    def update(self, step: LayerStep) -> None:  # noqa: B027  an engine that stores no weights has nothing to do
         """Take a step of SGD that the host has taken too."""
 
     def __deepcopy__(self, memo) -> "Engine":
@@ -72,7 +72,7 @@ class DeviceEngine(Engine):
 
     def forward(self, call):
         """Give y, h and c; :class:`DeviceError` names the engine if the device fails."""
-        self._thread.last = None  # nobody has asked for the claim on the pass before
+        self._thread.last = None  # the claim on the pass before was not asked for
         with self._working("forward pass"):
             session = self._sessions().session_for(call)
             outputs = session.forward(call)
@@ -80,7 +80,7 @@ class DeviceEngine(Engine):
         return outputs
 
     def backward(self, make_call, dy, dh, dc, delta_threshold=0.0):
-        """Give the gradients; a pass that no session holds any more is run again."""
+        """Give the gradients; a forward pass that no session stores any more is run again."""
         claim = getattr(self._thread, "claim", None)
         self.use(None)
         with self._working("backward pass"):
@@ -88,27 +88,27 @@ class DeviceEngine(Engine):
             return session.backward(dy, dh, dc, claim, delta_threshold)
 
     def _recognised(self, call: Call) -> LayerSession:
-        """Give the session that holds the pass of `call`, which is run again if there is none."""
-        session = self._sessions().holding(call)
+        """Give the session that stores the pass of `call`; if there is none, run the pass again."""
+        session = self._sessions().with_pass(call)
         if session is None:
             session = self._sessions().session_for(call)
             session.forward(call)
         return session
 
     def update(self, step):
-        """Take the step on the session that gave its gradients; there is nothing to do if it is there no more."""
+        """Take the step on the session that gave its gradients; nothing is done if that session is gone."""
         with self._working("update"):
             session = self._sessions().source_of(step)
             if session:
                 session.update(step)
 
     def claim(self):
-        """Keep this thread's last forward pass on the device until the claim is collected."""
+        """Keep this thread's last forward pass on the device until the claim is garbage-collected."""
         claim, self._thread.last = getattr(self._thread, "last", None), None
         return claim
 
     def use(self, claim):
-        """Say which pass this thread's next backward pass goes through; spares a comparison of its inputs."""
+        """Choose the forward pass of this thread's next backward pass; saves the comparison of its inputs."""
         self._thread.claim = claim
 
     def _sessions(self) -> SessionPool:
@@ -120,7 +120,7 @@ class DeviceEngine(Engine):
 
     @contextmanager
     def _working(self, work: str) -> Iterator[None]:
-        """Let other threads wait meanwhile, and name the engine in errors."""
+        """Lock out other threads, and name the engine in errors."""
         with self._lock:
             try:
                 yield
@@ -130,7 +130,7 @@ class DeviceEngine(Engine):
                 raise self._failed(work, error) from error
 
     def _failed(self, work: str, error: EtaLstmError) -> DeviceError:
-        """Forget what the device stores, so that the next call begins anew, and name the device."""
+        """Discard the sessions, so that the next call makes new ones; give an error that names the device."""
         self._pool = None
         if self._opened_here and self.device is not None:
             self.device.close()
@@ -146,7 +146,7 @@ class DeviceEngine(Engine):
 
 
 class Float64Engine(Engine):
-    """Float64 in ordinary mathematics, without a device: for ``torch.autograd.gradcheck``. It keeps no pass."""
+    """Float64 arithmetic without a device, for ``torch.autograd.gradcheck``. It stores no pass."""
 
     key, dtype = FLOAT64, np.dtype(np.float64)
 

@@ -1,4 +1,4 @@
-"""What stands in the place of ``torch._VF.lstm``: a whole network of layers and directions on an engine.
+"""The replacement of ``torch._VF.lstm``: a whole network of layers and directions on an engine.
 
 Dimensions: B sequences, T steps, I inputs, H units, L layers, D directions.
 """
@@ -26,8 +26,8 @@ STOCK = torch._VF.lstm
 class InPlaceOfStock(TorchFunctionMode):
     """While active, other functions run where ``torch._VF.lstm`` is called. The checks of ``torch.nn.LSTM`` still run.
 
-    `padded`, `packed`: for sequences of one length, and for the data of a ``PackedSequence``. They take the arguments
-    of ``torch._VF.lstm`` and give what it gives.
+    `padded`, `packed`: for sequences of one length, and for the data of a ``PackedSequence``. They have the arguments
+    and results of ``torch._VF.lstm``.
     """
 
     def __init__(self, padded: Callable, packed: Callable):
@@ -35,7 +35,7 @@ class InPlaceOfStock(TorchFunctionMode):
         self._padded, self._packed = padded, packed
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        """Run the function that is meant for these arguments, everything else as it is."""
+        """Run the function for these arguments in place of ``torch._VF.lstm``; run all other functions as they are."""
         if function is not STOCK:
             return function(*args, **(kwargs or {}))
         return (self._packed if isinstance(args[1], Tensor) else self._padded)(*args)
@@ -48,8 +48,8 @@ TENSORS = {False: 2, True: 4}  # of a layer and direction, without and with bias
 class Settings:
     """How an engine runs a network.
 
-    Raises ``ValueError`` if there is a `delta_threshold` although a layer keeps δ whole, or it is negative or not
-    finite.
+    Raises ``ValueError`` if `delta_threshold` is negative or not finite, or above 0 and a layer is dense, which keeps δ
+    whole.
     """
 
     engine: Engine
@@ -67,18 +67,18 @@ class Settings:
 
     @property
     def _layers(self) -> int:
-        """Layers with choices of their own; 1 if all are alike."""
+        """Number of layers if choices are given by layer; 1 if all layers are alike."""
         by_layer = self.execution.storage.policy, self.execution.delta_inputs.thresholds
         return max([1, *(len(choices) for choices in by_layer if isinstance(choices, tuple))])
 
     @classmethod
     def of(cls, engine, delta_threshold: float = 0.0, **choices) -> "Settings":
-        """Make settings of what a user gives; parameters are those of :class:`etalstm.nn.LSTM`."""
+        """Make settings of the parameters of :class:`etalstm.nn.LSTM`."""
         return cls(engine_of(engine), Execution.read(**choices), delta_threshold)
 
     @property
     def arguments(self) -> dict:
-        """What a module with the same settings is made with, by name."""
+        """The arguments, by name, of a module with the same settings."""
         execution = self.execution
         return {
             "engine": self.engine, "storage": execution.storage.policy, "theta": execution.storage.thresholds,

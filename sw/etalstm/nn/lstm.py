@@ -18,7 +18,7 @@ _MODULES: weakref.WeakSet["LSTM"] = weakref.WeakSet()
 
 
 def living_modules() -> list["LSTM"]:
-    """Give the modules of this process, for an optimizer to find which parameters make a layer."""
+    """Give the modules of this process; an optimizer finds in them which parameters make up a layer."""
     return list(_MODULES)
 
 
@@ -26,7 +26,7 @@ class LSTM(torch.nn.LSTM):
     """``torch.nn.LSTM`` whose forward and backward pass an engine computes.
 
     Arguments, parameters, their names and initialisation, and the state dict are those of ``torch.nn.LSTM``. So are the
-    checks of the input: its own ``forward`` runs, and only the function that it ends in is another one. Raises
+    checks of the input: its ``forward`` runs, and only the function that it calls at the end is replaced. Raises
     ``ValueError`` or ``TypeError`` as ``torch.nn.LSTM``, and if there is no such engine or storage, or a threshold is
     negative or not finite. Dense storage keeps δ whole: it has no `delta_threshold`.
 
@@ -38,7 +38,7 @@ class LSTM(torch.nn.LSTM):
         A device's name (``golden``, ``sim``, ``xdma:0``) or an open device. A named device is opened when the module is
         first called. ``float64`` is ordinary mathematics without a device, for gradient checks.
     storage : str or tuple of str, optional
-        How intermediates are kept, for all layers or each: see :class:`etalstm.network.storage.Storage`. Default:
+        How intermediates are stored, for all layers or each: see :class:`etalstm.network.storage.Storage`. Default:
         ``ms1`` with a `theta` above 0, else ``dense``.
     theta : float or tuple of six
         Threshold below which local gradients are dropped. Above 0 there are no gradients of gradients.
@@ -86,14 +86,14 @@ class LSTM(torch.nn.LSTM):
         self._settings = replace(self._settings, delta_threshold=value)
 
     def forward(self, input, hx=None):
-        """Do what ``torch.nn.LSTM`` does, on the engine."""
+        """Run forward as ``torch.nn.LSTM`` does, on the engine."""
         if hx is None and self._has_nothing_to_refuse(input):
             return self._run_from_zeros(input)
         with OnEngine(self._settings):
             return super().forward(input, hx)
 
     def _has_nothing_to_refuse(self, input) -> bool:
-        """Tell whether the checks of ``torch.nn.LSTM`` can be left out: with others that watch them, 3 % of a pass."""
+        """Tell whether the checks of ``torch.nn.LSTM``, 3 % of a pass, would pass and nothing watches them."""
         weight = self._flat_weights[0]
         return (
             type(input) is Tensor

@@ -1,4 +1,4 @@
-"""Notes of what is done while a model runs, for whoever asks; nobody does in training."""
+"""Notes of how a model's layers run, for callers that ask for them; training does not."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,15 +11,15 @@ from etalstm.network.storage import Usage
 _TAKER: ContextVar[Callable[[object], None] | None] = ContextVar("taker", default=None)
 
 
-class Begun:
-    """A layer's forward pass has been run; tells the pass from every other."""
+class ForwardNote:
+    """Note of a layer's forward pass; its identity is the pass's."""
 
 
 @dataclass(frozen=True)
 class LayoutNote:
     """Steps of a layer, and the layout of their recurrent products."""
 
-    # units, batch: H, and the sequences; the most of them where the steps have unequal numbers
+    # units, batch: H, and the sequences; of steps with unequal numbers of sequences the largest
     units: int
     batch: int
     steps: int
@@ -30,17 +30,17 @@ class LayoutNote:
 class PassNote:
     """A layer's passes in both directions, on a device."""
 
-    begun: Begun  # the forward pass
+    forward: ForwardNote  # the forward pass
     device: str  # its name
     shape: TrainingShape  # what the session was made for; it may have more steps
     steps: int
-    usage: Usage | None  # what was kept and computed; None if the device does not count it
+    usage: Usage | None  # what was stored and computed; None if the device does not count it
     groups: int | None  # groups of channels; None where there is no machine
-    memory_bytes: int  # of the device that the layer takes; 0 where there is no such thing
+    memory_bytes: int  # of the device's memory that the layer takes; 0 if it has none
 
 
 def note(make: Callable[[], object]) -> None:
-    """Hand a note to whoever takes notes now; without one it is not even made."""
+    """Make a note, and pass it to this thread's taker; without a taker the note is not made."""
     taker = _TAKER.get()
     if taker is not None:
         taker(make())
@@ -48,7 +48,7 @@ def note(make: Callable[[], object]) -> None:
 
 @contextmanager
 def taking(taker: Callable[[object], None]) -> Iterator[None]:
-    """Have the notes of this thread handed to a function."""
+    """Context in which this thread's notes are passed to a function."""
     token = _TAKER.set(taker)
     try:
         yield
@@ -58,12 +58,12 @@ def taking(taker: Callable[[object], None]) -> Iterator[None]:
 
 @contextmanager
 def counting() -> Iterator[list[Usage]]:
-    """Collect what every layer keeps and computes that goes both ways, on a device that counts it."""
+    """Collect the usage of each layer that runs forward and backward on a device that counts it."""
     found: list[Usage] = []
 
-    def take(made: object) -> None:
-        if isinstance(made, PassNote) and made.usage:
-            found.append(made.usage)
+    def take(note: object) -> None:
+        if isinstance(note, PassNote) and note.usage:
+            found.append(note.usage)
 
     with taking(take):
         yield found

@@ -20,13 +20,14 @@ def write_onnx(
 
     Inputs of the file are ``tokens`` (T, B), int64, or without an embedding ``x`` (T, B, I), float32; and ``lengths``
     (B,), int32. Time comes first, whatever the module's ``batch_first``. Initial states are zeros. Raises
-    :class:`InterchangeError` if the module has a projection, the parts do not go together, a part is not of float32 or
-    not finite, `per_step` has no output layer, or ``onnx`` is not installed; ``OSError`` if the file cannot be written.
+    :class:`InterchangeError` if the module has a projection, the sizes do not fit together, a tensor is not of float32
+    or not finite, `per_step` has no output layer, or ``onnx`` is not installed; ``OSError`` if the file cannot be
+    written.
 
     Parameters
     ----------
     path : Path
-        Replaced only by a whole file.
+        Replaced only by a complete file.
     lstm : torch.nn.LSTM
         Ours or PyTorch's; dropout and delta inputs are left out.
     embedding, output : modules, optional
@@ -63,11 +64,11 @@ def _layer(output: torch.nn.Linear | None) -> tuple[np.ndarray, np.ndarray] | No
     return weights, _array("the output layer's bias", output.bias)
 
 
-def _array(part: str, value: torch.Tensor) -> np.ndarray:
+def _array(name: str, value: torch.Tensor) -> np.ndarray:
     try:
         return value.detach().cpu().numpy()
     except (TypeError, NotImplementedError) as error:  # NumPy has no such dtype, or the tensor has no values
         dtype = str(value.dtype).removeprefix("torch.")
         raise InterchangeError(
-            f"{part} is of {dtype} on the device {value.device}, expected float32 with values"
+            f"{name} is of {dtype} on the device {value.device}, expected float32 with values"
         ) from error

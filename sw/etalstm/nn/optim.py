@@ -1,4 +1,4 @@
-"""An optimizer for PyTorch that updates the layers of :class:`etalstm.nn.LSTM` where they are."""
+"""An optimizer for PyTorch that updates the layers of :class:`etalstm.nn.LSTM` on their device."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ REFUSED = ("dampening", "nesterov", "maximize", "differentiable")  # options of 
 
 
 class SGD(torch.optim.SGD):
-    """SGD with momentum, on the device for the layers of :class:`etalstm.nn.LSTM`, as PyTorch does it for all else.
+    """SGD with momentum: on the device for the layers of :class:`etalstm.nn.LSTM`, PyTorch's for all other parameters.
 
-    The host takes the same step in the machine's arithmetic, which gives the same bits. So parameters are always there
-    to read, and a device does not load its weights again. A device does not take part where the gradients are not those
-    of its last backward pass, as after ``clip_grad_norm_`` or with several passes added; then the host takes the step
-    alone, and the device loads the weights before its next pass.
+    The host takes the same step in the machine's arithmetic, which gives the same bits. So parameters can always be
+    read on the host, and a device does not load its weights again. If the gradients are not those of the device's last
+    backward pass, as after ``clip_grad_norm_`` or if several passes were added, the host takes the step alone, and the
+    device loads the weights before its next pass.
 
     A machine's layer has one bias, which does not decay. So a layer's ``bias_ih`` takes the sum of both, and
     ``bias_hh`` becomes zero; ``torch.optim.SGD`` would move both, and so their sum twice as far.
@@ -56,9 +56,9 @@ class SGD(torch.optim.SGD):
     def step(self, closure=None):
         """Take one step. If it raises an error, no parameter has changed.
 
-        Raises ``ValueError`` as the constructor, for what a group holds by now; :class:`DivergedError` if a gradient of
-        a layer is not finite; :class:`DeviceError`, naming the device, if one fails. Devices that have taken the step
-        load the weights anew.
+        Raises ``ValueError`` as the constructor, for the groups' current options; :class:`DivergedError` if a gradient
+        of a layer is not finite; :class:`DeviceError`, naming the device, if one fails. Devices that have taken the
+        step then load the weights again.
         """
         loss = None
         if closure is not None:
@@ -75,14 +75,14 @@ class SGD(torch.optim.SGD):
             for layer, step in zip(layers, steps, strict=True):
                 layer.engine.update(step)
             for layer, step in zip(layers, steps, strict=True):
-                layer.move(step, self.state)
+                layer.apply(step, self.state)
         self._step_others(layers)
         return loss
 
     def _step_others(self, layers: list["_Layer"]) -> None:
         done = [(tensor, tensor.grad) for layer in layers for tensor in layer.tensors]
         for tensor, _ in done:
-            tensor.grad = None  # torch.optim.SGD passes over what has no gradient
+            tensor.grad = None  # torch.optim.SGD skips tensors without a gradient
         try:
             _stock_step()(self)
         finally:
@@ -90,7 +90,7 @@ class SGD(torch.optim.SGD):
                 tensor.grad = gradient
 
     def _layers(self) -> Iterator["_Layer"]:
-        """Give the layers all of whose parameters are in one group, have gradients and are of no other layer."""
+        """Give the layers whose parameters are all in one group, have gradients and belong to no other layer."""
         group_of = {id(tensor): group for group in self.param_groups for tensor in group["params"]}
         layers = [(module.engine, tensors) for module in living_modules() for tensors in module.layers()]
         distinct = {tuple(map(id, tensors)): (engine, tensors) for engine, tensors in layers}
@@ -140,39 +140,40 @@ class _Layer:
 
     @property
     def has_one_bias(self) -> bool:
-        """Both biases have one gradient, so that the machine's one bias can stand for them."""
+        """Whether both biases have the same gradient, so that the machine's one bias can represent them."""
         return torch.equal(*self.gradients[2:])
 
     def step(self, state: dict) -> LayerStep:
-        """Give the step that device and host are to take; velocities are in the optimizer's state."""
+        """Give the step for device and host; velocities are in the optimizer's state."""
         w_ih, w_hh, b_ih, b_hh = (tensor.detach() for tensor in self.tensors)
         before = w_ih.numpy(), w_hh.numpy(), (b_ih + b_hh).numpy()
         velocities = self._velocities(state)
         gradients = tuple(gradient.numpy() for gradient in self.gradients[:3])
-        moved, speeds = self._moved(before, velocities, gradients)
+        moved, new_velocities = self._descend(before, velocities, gradients)
         numbers = (float(self.group[name]) for name in ("lr", "momentum", "weight_decay"))
-        return LayerStep(before, gradients, moved, velocities, speeds, *numbers)
+        return LayerStep(before, gradients, moved, velocities, new_velocities, *numbers)
 
-    def move(self, step: LayerStep, state: dict) -> None:
-        """Take a step on the host."""
-        for tensor, values, speed in zip(self.tensors[:3], step.moved, step.speeds, strict=True):
+    def apply(self, step: LayerStep, state: dict) -> None:
+        """Write the results of a step to the host's tensors and to the optimizer's state."""
+        for tensor, values, velocity in zip(self.tensors[:3], step.new_weights, step.new_velocities, strict=True):
             tensor.copy_(torch.from_numpy(values))
-            state[tensor][MOMENTUM] = torch.from_numpy(speed)
+            state[tensor][MOMENTUM] = torch.from_numpy(velocity)
         b_hh = self.tensors[3]
         b_hh.zero_()
         state[b_hh].pop(MOMENTUM, None)
 
     def _velocities(self, state: dict) -> tuple[np.ndarray, ...]:
-        """Give the velocities of w_ih, w_hh and the one bias, which moves as fast as both biases together."""
+        """Give the velocities of w_ih, w_hh and the one bias, whose velocity is the sum of both biases'."""
         *velocities, b_ih, b_hh = (state[tensor].get(MOMENTUM) for tensor in self.tensors)
         velocities.append(b_ih if b_hh is None else b_hh if b_ih is None else b_ih + b_hh)
-        known = zip(velocities, self.tensors, strict=False)
-        return tuple((torch.zeros_like(one) if v is None else v).detach().numpy() for v, one in known)
+        pairs = zip(velocities, self.tensors, strict=False)
+        return tuple((torch.zeros_like(tensor) if v is None else v).detach().numpy() for v, tensor in pairs)
 
-    def _moved(self, values, velocities, gradients) -> tuple[tuple, tuple]:
+    def _descend(self, values, velocities, gradients) -> tuple[tuple, tuple]:
+        """Give the new weights and the new velocities."""
         rule = UpdateRule(self.group["lr"], self.group["momentum"], self.group["weight_decay"], np.float32(1))
         decays = rule.weight_decay, rule.weight_decay, 0.0
-        rows = zip(values, velocities, gradients, decays, strict=True)
-        results = [descend(value, velocity, gradient, rule, decay) for value, velocity, gradient, decay in rows]
-        moved, speeds = zip(*results, strict=True)
-        return moved, speeds
+        arrays = zip(values, velocities, gradients, decays, strict=True)
+        results = [descend(value, velocity, gradient, rule, decay) for value, velocity, gradient, decay in arrays]
+        moved, new_velocities = zip(*results, strict=True)
+        return moved, new_velocities

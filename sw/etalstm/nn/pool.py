@@ -1,9 +1,9 @@
-"""Sessions of single layers, and what each of them holds.
+"""Sessions of single layers, and the forward passes and weights that they store.
 
-A model calls several layers before it goes backwards, and may call one of them several times. A session holds one
-forward pass. A pass is recognised by a claim on it, or, in a compiled model, by the bits of its inputs. If a session
-still holds a pass, the backward pass runs there. If no session holds the pass any more, it is run again first, which
-gives the same bits.
+A model calls several layers before its backward pass, and may call a layer several times. A session stores one forward
+pass. A pass is recognised by a claim on it, or, in a compiled model, by the bits of its inputs. The backward pass runs
+on the session that stores the pass. If no session stores it any more, the forward pass is run again first, which gives
+the same bits.
 """
 
 import weakref
@@ -17,33 +17,33 @@ from etalstm.device import Device, Session, TrainingShape
 from etalstm.errors import PlanError
 from etalstm.network.shape import LayerGradients, NetworkShape
 from etalstm.nn.call import Call, LayerStep, same_bits
-from etalstm.nn.notes import Begun, PassNote, note
+from etalstm.nn.notes import ForwardNote, PassNote, note
 
-IDLE_SESSIONS = 8  # that are kept although no pass of theirs is waited for
-NO_INPUTS: tuple[np.ndarray | None, ...] = (None,) * 4  # in the place of x, lengths, h0 and c0
-CLAIMED_SESSIONS = 64  # with a pass that a backward pass may ask for; beyond it passes are run again
+IDLE_SESSIONS = 8  # at most so many sessions without a claimed pass are kept
+NO_INPUTS: tuple[np.ndarray | None, ...] = (None,) * 4  # instead of x, lengths, h0 and c0
+CLAIMED_SESSIONS = 64  # at most so many sessions with a claimed pass are kept; passes of others are run again
 
 
 class Claim:
-    """Says that somebody may still go back through a pass; ends when it is collected."""
+    """Claim on a forward pass that may still have a backward pass; it ends when it is garbage-collected."""
 
 
 def _nothing() -> None:
-    """Stand for a reference to something that was collected."""
+    """Replace a weak reference to an object that was collected."""
 
 
 class LayerSession:
-    """A session of one layer, and what it holds. `device`: its name."""
+    """A session of one layer, with its current weights and forward pass. `device`: the device's name."""
 
     def __init__(self, session: Session, device: str):
         self.session, self._device = session, device
-        self._begun = Begun()  # of the last forward pass that somebody took notes of
+        self._forward_note = ForwardNote()  # of the last forward pass that was noted
         self._weights: tuple[np.ndarray, ...] | None = None
-        self._address: int | None = None  # at which the weights of the last call lay
+        self._address: int | None = None  # of the weights of the last call
         self._steps = 0  # of the last forward pass
         self._tensors: Callable[[list[LayerGradients]], tuple[np.ndarray, ...]]  # of the call of that pass
-        self._inputs, self._knows_pass = NO_INPUTS, False  # copies of its inputs; whether they are there
-        self._went_by_claim = False  # the last backward pass had a claim: the next one will need no copies
+        self._inputs, self._knows_inputs = NO_INPUTS, False  # copies of its inputs; whether they are of that pass
+        self._had_claim = False  # the last backward pass had a claim: the next one will need no copies
         self._compared: Callable[[], object] = _nothing  # refers to the call or step whose weights are the session's
         self._velocities: tuple[np.ndarray, ...] | None = None  # None: zeros
         self._gradients: list[LayerGradients] | None = None  # of the last backward pass, until weights change
@@ -51,16 +51,16 @@ class LayerSession:
 
     @property
     def shape(self) -> TrainingShape:
-        """What the session was made for."""
+        """The shape that the session was made for."""
         return self.session.shape
 
     @property
     def claimed(self) -> bool:
-        """A backward pass may still ask for the pass that the session holds."""
+        """Whether a backward pass may still need the forward pass that the session stores."""
         return self._claim() is not None
 
     def is_claimed_by(self, claim: Claim) -> bool:
-        """Tell whether the session holds the pass that `claim` was given for."""
+        """Tell whether the session stores the pass that `claim` was given for."""
         return self._claim() is claim
 
     def fits(self, shape: TrainingShape) -> bool:
@@ -69,7 +69,7 @@ class LayerSession:
         longer = mine.masked and mine.steps >= shape.steps
         return mine == (replace(shape, steps=mine.steps, masked=True) if longer else shape)
 
-    def holds_weights(self, call: Call | LayerStep) -> bool:
+    def has_weights(self, call: Call | LayerStep) -> bool:
         """Tell whether the session's weights are those of `call`."""
         if self._weights is None:
             return False
@@ -77,27 +77,27 @@ class LayerSession:
             self._compared = weakref.ref(call)
         return self._compared() is call
 
-    def held_layer(self, call: Call) -> bool:
-        """Tell whether the weights of the last call lay at the same address: a hint that it is the same layer."""
+    def had_layer(self, call: Call) -> bool:
+        """Tell whether the weights of the last call had the same address, which hints at the same layer."""
         return self._address == call.weights[1].ctypes.data
 
-    def holds_pass(self, call: Call) -> bool:
-        """Tell, by the bits of the inputs, whether the session can go back through `call`.
+    def has_pass(self, call: Call) -> bool:
+        """Tell, by the bits of the inputs, whether the session stores the forward pass of `call`.
 
-        A session whose last backward pass had a claim keeps no copies of inputs: the next pass will have a claim, too.
+        A session whose last backward pass had a claim copies no inputs: the next pass will have a claim, too.
         """
-        return self._knows_pass and same_bits(self._inputs, call.inputs) and self.holds_weights(call)
+        return self._knows_inputs and same_bits(self._inputs, call.inputs) and self.has_weights(call)
 
     def claim(self) -> Claim:
-        """Keep the pass for a backward pass until the claim is collected."""
+        """Keep the pass for a backward pass until the claim is garbage-collected."""
         claim = Claim()
         self._claim = weakref.ref(claim)
         return claim
 
     def forward(self, call: Call) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Run a layer forward: y (T, B, H), h and c (B, H), arrays of the caller's own."""
-        self._claim, self._gradients, self._knows_pass = _nothing, None, False
-        if not self.holds_weights(call):
+        self._claim, self._gradients, self._knows_inputs = _nothing, None, False
+        if not self.has_weights(call):
             self._load(call)
         self._address = call.weights[1].ctypes.data
         self._steps, lengths, self._tensors = len(call.x), call.lengths, call.tensors
@@ -105,55 +105,55 @@ class LayerSession:
         if lengths is None and self.shape.masked:
             lengths = np.full(x.shape[1], self._steps)
         outputs = self.session.forward(x, lengths, call.h0[None], call.c0[None])
-        if not self._went_by_claim:
-            self._inputs, self._knows_pass = tuple(map(_copied, self._inputs, call.inputs)), True
-        note(self._begin)
+        if not self._had_claim:
+            self._inputs, self._knows_inputs = tuple(map(_copied, self._inputs, call.inputs)), True
+        note(self._new_forward_note)
         return outputs.y[: self._steps], outputs.h[0], outputs.c[0]
 
     def backward(self, dy, dh, dc, claim: Claim | None, delta_threshold: float = 0.0) -> tuple[np.ndarray, ...]:
-        """Go back through the pass, for a claim on it or without one.
+        """Run the stored pass backward, for a claim on it or without one.
 
         Gives dx (T, B, I), dh0 and dc0 (B, H), and the gradients of the weights of the call.
         """
-        self._knows_pass, self._went_by_claim = False, claim is not None and self.is_claimed_by(claim)
-        if self._went_by_claim:
+        self._knows_inputs, self._had_claim = False, claim is not None and self.is_claimed_by(claim)
+        if self._had_claim:
             self._inputs = NO_INPUTS
         back = self.session.backward(self._padded(dy), dh[None], dc[None], delta_threshold)
         self._gradients = self.session.gradients()
         self._claim = _nothing
-        note(self._told)
+        note(self._pass_note)
         return back.dx[: self._steps], back.dh0[0], back.dc0[0], *self._tensors(self._gradients)
 
-    def gave(self, step: LayerStep) -> bool:
+    def gave_gradients(self, step: LayerStep) -> bool:
         """Tell whether the gradients of `step` are those of the session's last backward pass."""
         return self._gradients is not None and same_bits(self._tensors(self._gradients), step.gradients)
 
     def update(self, step: LayerStep) -> None:
         """Take a step that the host has taken too, so that its weights need not be loaded.
 
-        A session with other velocities does not take it: it gets them with the weights, before its next pass.
+        A session with other velocities does not take the step. It loads velocities and weights before its next pass.
         """
         velocities = self._velocities or tuple(np.zeros_like(array) for array in step.velocities)
         self._weights = None  # to be loaded with the new velocities, unless the device takes the step
         if same_bits(velocities, step.velocities):
             self.session.update(step.learning_rate, step.momentum, weight_decay=step.weight_decay)
-            self._weights = step.moved
-        self._velocities = tuple(array.copy() for array in step.speeds)
+            self._weights = step.new_weights
+        self._velocities = tuple(array.copy() for array in step.new_velocities)
         self._gradients = None
 
-    def _begin(self) -> Begun:
-        self._begun = Begun()
-        return self._begun
+    def _new_forward_note(self) -> ForwardNote:
+        self._forward_note = ForwardNote()
+        return self._forward_note
 
-    def _told(self) -> PassNote:
+    def _pass_note(self) -> PassNote:
         usages, plan = self.session.usage(), getattr(self.session, "plan", None)
         return PassNote(
-            self._begun, self._device, self.shape, self._steps, usages[0] if usages else None, plan and plan.groups,
-            sum(self.session.memory().get("reserved", {}).values()),
+            self._forward_note, self._device, self.shape, self._steps, usages[0] if usages else None,
+            plan and plan.groups, sum(self.session.memory().get("reserved", {}).values()),
         )  # fmt: skip
 
     def _load(self, call: Call) -> None:
-        self._weights = None  # if the device fails below, some are new and some are old
+        self._weights = None  # unknown if the device fails below, in the middle of the load
         velocities = call.parameters(self._velocities) if self._velocities else None
         self.session.load(call.parameters(call.weights), velocities)
         self._weights = tuple(array.copy() for array in call.weights)
@@ -166,7 +166,7 @@ class LayerSession:
 def _copied(old: np.ndarray | None, new: np.ndarray | None) -> np.ndarray | None:
     """Copy `new`, in the memory of `old` if it fits: fresh memory takes longer than the copy.
 
-    An array that owns its memory was made for its call, and stays as it is: that of a tensor lies in the tensor's.
+    An array that owns its memory was made for its call and will not change; a tensor's array uses the tensor's memory.
     """
     if new is None or new.flags.owndata:
         return new
@@ -184,24 +184,24 @@ class SessionPool:
         self._sessions: list[LayerSession] = []  # the one used last at the end
 
     def claimed_by(self, claim: Claim | None) -> LayerSession | None:
-        """Give the session that holds the claimed forward pass."""
+        """Give the session that stores the claimed forward pass."""
         claimed = (session for session in self._sessions if claim is not None and session.is_claimed_by(claim))
         session = next(claimed, None)
         return session and self._used(session)
 
-    def holding(self, call: Call) -> LayerSession | None:
-        """Give the session that holds the forward pass of `call`."""
+    def with_pass(self, call: Call) -> LayerSession | None:
+        """Give the session that stores the forward pass of `call`."""
         shape = _shape_of(call)
         fitting = (session for session in self._sessions if session.fits(shape))
-        session = next((session for session in fitting if session.holds_pass(call)), None)
+        session = next((session for session in fitting if session.has_pass(call)), None)
         return session and self._used(session)
 
     def source_of(self, step: LayerStep) -> LayerSession | None:
         """Give the session whose last backward pass gave the gradients of `step` for its weights, or None."""
-        return next((s for s in self._sessions if s.gave(step) and s.holds_weights(step)), None)
+        return next((s for s in self._sessions if s.gave_gradients(step) and s.has_weights(step)), None)
 
     def session_for(self, call: Call) -> LayerSession:
-        """Give a session to run `call` in, one with its weights if there is one.
+        """Give a session to run `call` in, preferably one with its weights.
 
         Raises :class:`DeviceError` if the layer does not fit the device, even alone.
         """
@@ -209,9 +209,9 @@ class SessionPool:
         return self._idle_session(call, shape) or self._created(shape)
 
     def _idle_session(self, call: Call, shape: TrainingShape) -> LayerSession | None:
-        """Give a session whose pass nobody waits for. None: no session suits, and there is room for another one."""
+        """Give a session without a claimed pass; None if none suits and another session may be made."""
         idle = [session for session in self._sessions if session.fits(shape) and not session.claimed]
-        for suits in (LayerSession.holds_weights, LayerSession.held_layer):
+        for suits in (LayerSession.has_weights, LayerSession.had_layer):
             for session in reversed(idle):
                 if suits(session, call):
                     return self._used(session)
@@ -243,7 +243,7 @@ class SessionPool:
             self._sessions.remove(session)
 
     def _planned_shape(self, shape: TrainingShape) -> TrainingShape:
-        """Give the shape a session is made with: longer than asked for where steps vary and a plan takes time."""
+        """Give the shape a session is made with: with more steps than asked for if steps vary and a plan takes time."""
         if not self._device.plans_steps:
             return shape
         varied = [s.shape for s in self._sessions if replace(s.shape, steps=shape.steps, masked=shape.masked) == shape]

@@ -16,13 +16,13 @@ from etalstm.nn.notes import note
 AUTO, ON, OFF = "auto", "on", "off"
 MODES = (AUTO, ON, OFF)
 
-# The rule: maps are computed again where that takes at most WORTH times as long as their bytes take to memory and back.
-WORTH = 4.0  # chosen: memory is what bounds the batch
+# The rule: maps are computed again if that takes at most WORTH times as long as their bytes take to memory and back.
+WORTH = 4.0  # chosen: memory limits the batch
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What the rule takes from a device."""
+    """Numbers of a device for the rule."""
 
     least_bytes: int  # fewer bytes are kept
     # operations of a matrix product in the time of a byte's way to memory and back, as ``eta-lstm research attention``
@@ -30,21 +30,21 @@ class Rule:
     flops_per_byte: float
 
 
-HOST_RULE = Rule(1 << 20, 2.0)  # fewer bytes fit a cache, and nobody runs out of memory for them
-GPU_RULE = Rule(1 << 27, 27.0)  # fewer bytes are made faster than the host can start the kernels that make them
+HOST_RULE = Rule(1 << 20, 2.0)  # fewer bytes fit a cache, and are no problem for the memory
+GPU_RULE = Rule(1 << 27, 27.0)  # fewer bytes are computed faster than the host can start the kernels
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a function's maps cost, for the rule that decides whether they are kept."""
+    """The cost of a function's maps, for the rule that decides whether they are kept."""
 
-    kept_bytes: int  # what the graph would keep of the function between the passes, without its inputs and result
-    # operations of the function's forward pass, which would be done twice, in operations of a matrix product: what is
-    # slower than these counts for more
+    kept_bytes: int  # bytes that the graph would keep between the passes, without the function's inputs and result
+    # operations of the function's forward pass, which would be done twice, in operations of a matrix product: slower
+    # operations count for more
     repeated_flops: float
 
     def pays(self, device: torch.device) -> bool:
-        """Tell whether the bytes are many, and each costs few operations to have again, where the tensors are."""
+        """Tell whether recomputing pays on a device: the bytes are many, and each takes few operations."""
         rule = rule_of(device)
         return (
             self.kept_bytes >= rule.least_bytes and self.repeated_flops <= WORTH * rule.flops_per_byte * self.kept_bytes
@@ -66,7 +66,7 @@ def rule_of(device: torch.device) -> Rule:
 
 
 def decided(mode: str, cost: Cost | None, device: torch.device) -> str:
-    """Give ``on`` or ``off``: the mode, or what the rule decides if it is ``auto``; without a cost, ``off``."""
+    """Give ``on`` or ``off``: the mode, or if it is ``auto`` the rule's decision; without a cost, ``off``."""
     if check_mode(mode) != AUTO:
         return mode
     return ON if cost is not None and cost.pays(device) else OFF
@@ -82,13 +82,13 @@ def check_mode(mode: str) -> str:
 def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO, cost: Cost | None = None) -> Tensor:
     """Call a function of tensors; in the backward pass it is called again, if that is cheaper than keeping its maps.
 
-    Results have the bits that keeping the maps would give. So have gradients, but for an input that the function uses
-    more than once and that others use too: PyTorch adds the parts of its gradient in another order. A function that
+    Results have the same bits as if the maps were kept. So have gradients, with one exception: if the function uses an
+    input more than once and others use it too, PyTorch adds the terms of its gradient in another order. A function that
     draws random numbers draws the same ones the second time.
 
     The function gives one tensor. It takes every tensor that needs a gradient as an argument, and changes nothing but
-    its result. With the mode ``on`` it is always called again, with ``off`` the maps are kept, with ``auto`` again
-    where ``cost.pays`` on the device of the first input; without a cost, they are kept.
+    its result. With the mode ``on`` it is always called again, with ``off`` the maps are kept. With ``auto`` it is
+    called again if ``cost.pays`` on the device of the first input; without a cost, the maps are kept.
 
     Raises ``ValueError`` if there is no such mode; ``TypeError`` if an input is no tensor; ``RuntimeError`` in the
     backward pass, if the function read a tensor that needs a gradient and was no argument; ``NotImplementedError`` in
@@ -101,10 +101,10 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
     note(lambda: MapsNote(getattr(function, "__name__", type(function).__name__), again, cost))
     if not again or not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in inputs):
         return function(*inputs)
-    return _Again.apply(function, *inputs)
+    return _Recomputed.apply(function, *inputs)
 
 
-class _Again(torch.autograd.Function):
+class _Recomputed(torch.autograd.Function):
     """Keeps the inputs of a function, and runs it again before its backward pass."""
 
     @staticmethod
@@ -123,7 +123,7 @@ class _Again(torch.autograd.Function):
         wanted = [tensor for tensor, needed in zip(inputs, ctx.needs_input_grad[1:], strict=True) if needed]
         for tensor in wanted:
             tensor.requires_grad_()
-        with torch.enable_grad(), ctx.surroundings.again():
+        with torch.enable_grad(), ctx.surroundings.restored():
             result = ctx.function(*inputs)
         if not result.requires_grad:
             return None, *(None for _ in inputs)
@@ -133,27 +133,27 @@ class _Again(torch.autograd.Function):
 
 
 class _Surroundings:
-    """What a function's result depends on besides its inputs: states of random generators, and autocast."""
+    """States besides its inputs that a function's result depends on: random generators, and autocast."""
 
     def __init__(self, generators: dict[torch.device | None, Tensor], autocast: dict[str, tuple[bool, torch.dtype]]):
         self._generators, self._autocast = generators, autocast
 
     @classmethod
     def now(cls, inputs: Sequence[Tensor]) -> "_Surroundings":
-        """Note them; those of the host and of the devices that the inputs are on."""
+        """Read the current states, of the host and of the inputs' devices."""
         devices = {tensor.device for tensor in inputs if tensor.is_cuda}
         kinds = {"cpu", *(tensor.device.type for tensor in inputs)}
         autocast = {kind: (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds}
         return cls({device: _state(device) for device in (None, *devices)}, autocast)
 
     def forget_unused(self) -> None:
-        """Drop the states of generators that have drawn nothing since."""
+        """Drop the states of generators that have drawn nothing since :meth:`now`."""
         moved = [device for device, state in self._generators.items() if not torch.equal(state, _state(device))]
         self._generators = {device: self._generators[device] for device in moved}
 
     @contextmanager
-    def again(self) -> Iterator[None]:
-        """Have them once more, and afterwards those of before."""
+    def restored(self) -> Iterator[None]:
+        """Context in which the states are those of :meth:`now`; at its end they are what they were before."""
         before = {device: _state(device) for device in self._generators}
         with ExitStack() as stack:
             for kind, (enabled, dtype) in self._autocast.items():
@@ -178,7 +178,7 @@ def _restore(states: dict[torch.device | None, Tensor]) -> None:
 
 
 def _check_leaves(result: Tensor, inputs: Sequence[Tensor]) -> None:
-    """Raise ``RuntimeError`` if a result depends on a tensor that wants a gradient, and is none of the inputs."""
+    """Raise ``RuntimeError`` if a result depends on a tensor that needs a gradient and is none of the inputs."""
     known = {id(tensor) for tensor in inputs}
     nodes, seen = [result.grad_fn], set()
     while nodes:

@@ -1,4 +1,4 @@
-"""Where PyTorch's tensors are while something is measured: on the host, or on a GPU."""
+"""The device of PyTorch's tensors in measurements: the host, or a GPU."""
 
 import os
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def device_name(name: str) -> str:
 
 
 def waited_for(work: Callable[[], object], device: torch.device | str) -> Callable[[], object]:
-    """Give a call that does the work, and ends when a GPU of CUDA has done its part of it."""
+    """Give a call that does the work, and returns only when a GPU of CUDA has completed it."""
     device = torch.device(device)
     if device.type != CUDA:
         return work
@@ -42,10 +42,9 @@ def waited_for(work: Callable[[], object], device: torch.device | str) -> Callab
 
 
 def peak_bytes(module: nn.Module, work: Callable[[], object], device: str) -> int:
-    """Give the most memory that PyTorch's tensors take on a device during a pass, above what they took before.
+    """Give the peak memory of PyTorch's tensors on a device during a pass, less their memory before.
 
-    `work` goes forward and backward through the module. Gradients that the module has are freed first. So those that
-    the pass makes count.
+    `work` runs the module forward and backward. The module's gradients are freed first, so those of the pass count.
     """
     module.zero_grad()
     return _peak_of_gpu(work) if device == CUDA else _peak_of_host(work)

@@ -1,4 +1,4 @@
-"""What trainers of PyTorch modules share: an iteration, and a module with its Adam as arrays by name, and back."""
+"""Shared by trainers of PyTorch modules: an iteration; module and Adam as arrays by name, and back."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ MODULE, ADAM = "model.", "adam."  # beginnings of the arrays' names
 
 
 def state_of(module: nn.Module, optimizer: torch.optim.Adam, steps: int) -> dict[str, np.ndarray]:
-    """Give parameters and buffers as ``model.NAME``, and if Adam took a step its moments as ``adam.MOMENT.NAME``."""
+    """Give parameters and buffers as ``model.NAME``, and after a step of Adam its moments as ``adam.MOMENT.NAME``."""
     tensors = {MODULE + name: tensor for name, tensor in module.state_dict().items()}
     if steps:
         tensors |= {ADAM + name: tensor for name, tensor in _moments_of(module, optimizer).items()}
@@ -33,7 +33,7 @@ def load_module(path: Path, arrays: Mapping[str, np.ndarray], module: nn.Module,
 def load_adam(
     path: Path, arrays: Mapping[str, np.ndarray], module: nn.Module, optimizer: torch.optim.Adam, steps: int
 ) -> None:
-    """Load what Adam remembered after so many steps, if it had taken one; the rest is as in :func:`load_module`."""
+    """Load Adam's moments after so many steps, if there was a step; the rest is as in :func:`load_module`."""
     if not steps:
         return
     for parameter in module.parameters():

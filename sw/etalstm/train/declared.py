@@ -179,7 +179,7 @@ class RunSettings:
 
     @property
     def identity(self) -> dict:
-        """What must agree for a run to go on with the same bits."""
+        """The settings that must agree for a run to go on with the same bits."""
         return {name: value for name, value in self.table().items() if name not in may_differ(type(self))}
 
     def table(self) -> dict:
@@ -188,7 +188,7 @@ class RunSettings:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     def going_on(self, given: dict) -> Self:
-        """Give the settings of a run that goes on with others for some; ``ValueError`` if one must not differ."""
+        """Give a resumed run's settings, some of them replaced by `given`; ``ValueError`` if one must not differ."""
         for name, value in given.items():
             if name not in may_differ(type(self)) and value != getattr(self, name):
                 raise ValueError(
@@ -225,7 +225,7 @@ def open_settings(path: Path, hint: str = " of settings") -> TomlFile:
 
 
 @contextmanager
-def blaming(path: Path | None) -> Iterator[None]:
+def naming_file(path: Path | None) -> Iterator[None]:
     """Context that turns a ``ValueError`` about settings of a file and options into a :class:`RunError`.
 
     The message names the file, and the line of the first setting that the error names. Without a file the error stays
