@@ -1,4 +1,4 @@
-"""Makes the directory that Vivado turns into a bitstream."""
+"""Writes the files of a build, of which Vivado makes a bitstream."""
 
 import hashlib
 import json

@@ -53,7 +53,7 @@ program_hw_cfgmem -hw_cfgmem $flash
 boot_hw_device $device
 """
 
-_LEAVE = """\
+_DISCONNECT = """\
 close_hw_target
 disconnect_hw_server
 close_hw_manager
@@ -94,7 +94,7 @@ def script(card: CardPlatform, bitstream: Path, *, flash: bool = False, server: 
         work = _FLASH.format(megabytes=megabytes, bitstream=path, image=image, part=card.flash)
     else:
         work = _LOAD.format(bitstream=path)
-    return _CONNECT.format(server=server, target=target, device=card.jtag_device) + work + _LEAVE
+    return _CONNECT.format(server=server, target=target, device=card.jtag_device) + work + _DISCONNECT
 
 
 def run(vivado: Path, source: Path) -> None:

@@ -93,7 +93,7 @@ def test_the_rule_weighs_bytes_against_operations(device, rule, more_bytes, more
     kept_bytes = rule.least_bytes + more_bytes
     cost = Cost(kept_bytes, (WORTH * rule.flops_per_byte + more_flops_of_a_byte) * kept_bytes)
     y = recompute(torch.exp, torch.ones(1, device=device, requires_grad=True), cost=cost)
-    assert (type(y.grad_fn).__name__ == "_AgainBackward") == pays
+    assert (type(y.grad_fn).__name__ == "_RecomputedBackward") == pays
 
 
 def test_a_gpu_has_a_rule_of_its_own():

@@ -30,7 +30,7 @@ class Digits(DataSet):
         self.fingerprint = zlib.crc32(self._images.tobytes() + self._labels.tobytes())
 
     def _split(self) -> dict[str, np.ndarray]:
-        generator = np.random.Generator(np.random.PCG64(0))  # the same split for every run, whatever its seed
+        generator = np.random.Generator(np.random.PCG64(0))  # the same split for every run and seed
         splits: dict[str, list[np.ndarray]] = {"train": [], "validation": [], "test": []}
         for label in range(self.classes):
             members = generator.permutation(np.flatnonzero(self._labels == label))

@@ -1,4 +1,4 @@
-"""Texts of words, each of which belongs to a class: TREC's questions, film reviews of Pang and Lee and of IMDB."""
+"""Texts with a class each: TREC's questions, film reviews of Pang and Lee and of IMDB."""
 
 import re
 import zlib
@@ -26,10 +26,10 @@ Text = tuple[int, list[str]]  # the number of a text's class, and its words in l
 
 
 class LabelledTexts(Sequences):
-    """Texts whose words are known from the training.
+    """Texts with a vocabulary learnt from the training split.
 
-    `labels` name the classes. `steps` words T of a text are used, unless the user chooses others: the last ones with
-    `keep_end`, else the first. A word that the training split has less often than `least` is unknown.
+    `labels` name the classes. Of a text `steps` words T are used, unless the user chooses another number: the last ones
+    with `keep_end`, else the first. Words that occur less than `least` times in the training split are unknown.
     """
 
     def __init__(

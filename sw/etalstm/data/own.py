@@ -63,7 +63,7 @@ def _examples(path: Path, reading: Reading, encoding: Encoding | None) -> Sequen
         *dict.fromkeys(note for raw in raws.values() for note in raw.notes),
         f"sequences: {sizes}; of {min(lengths)} to {max(lengths)} steps",
         *([f"of a sequence the first {MOST_STEPS} steps are used, or --steps"] if max(lengths) > MOST_STEPS else []),
-        *_unknown(inputs, encoding),
+        *_unknown_notes(inputs, encoding),
     ]
     return found
 
@@ -96,7 +96,7 @@ def _divided(raw: Raw, reading: Reading) -> dict[str, Raw]:
     return {name: raw.take(np.sort(chosen[name]).tolist()) for name in SPLITS if name in chosen}
 
 
-def _unknown(splits: dict[str, list[np.ndarray]], encoding: Encoding) -> list[str]:
+def _unknown_notes(splits: dict[str, list[np.ndarray]], encoding: Encoding) -> list[str]:
     """Give a note for each split that has tokens outside the vocabulary: their number."""
     if encoding.unknown is None:
         return []
@@ -135,7 +135,7 @@ def _language(path: Path, reading: Reading, encoding: Encoding | None) -> OwnTex
     tokens = {name: encoding.number(text) for name, text in texts.items()}
     found = OwnText(tokens, encoding)
     sizes = ", ".join(f"{len(numbers):,} for {name}" for name, numbers in tokens.items())
-    unknown = _unknown({name: [numbers] for name, numbers in tokens.items()}, encoding)
+    unknown = _unknown_notes({name: [numbers] for name, numbers in tokens.items()}, encoding)
     found.notes = [f"{encoding.unit}: {sizes}; {encoding.count:,} different", *unknown]
     return found
 

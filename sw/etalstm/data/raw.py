@@ -118,7 +118,7 @@ class Raw:
         found = {tag for tags in self.targets for tag in tags} if reading.task == TAG else set(self.targets)
         if len(found) < 2:
             raise DataError(f"{self.path}: all of the training is of one class, {found.pop()!r}; there must be two")
-        return tuple(sorted(found, key=_order))
+        return tuple(sorted(found, key=_sort_key))
 
     def examples(self, encoding: Encoding, task: str) -> list[Example]:
         """Give the examples with tokens and labels as numbers.
@@ -146,8 +146,8 @@ class Raw:
         return found
 
 
-def _order(label: str) -> tuple:
-    """Order labels: numbers by their value, before texts."""
+def _sort_key(label: str) -> tuple:
+    """Give the key by which labels are sorted: numbers by their value, before texts."""
     try:
         return 0, float(label), label
     except ValueError:
@@ -189,14 +189,14 @@ def _two_columns(table: Table, reading: Reading, first: int | None, known: tuple
     if count == 2 and label is None and text is not None:
         label = 1 - text
     if text is None or text == label:
-        raise _untold(table, "text")
+        raise _unclear_column(table, "text")
     if label is None:
-        raise _untold(table, "label")
+        raise _unclear_column(table, "label")
     note = f"{table.path}: text is column {table.columns[text]}, label is column {table.columns[label]}"
     return text, label, [] if reading.text and reading.label else [note]
 
 
-def _untold(table: Table, name: str) -> DataError:
+def _unclear_column(table: Table, name: str) -> DataError:
     names = ", ".join(table.columns)
     return DataError(f"{table.path}: which column is the {name}? Name it: --{name} COLUMN; there are: {names}")
 
@@ -227,7 +227,7 @@ def _read_vectors(table: Table, reading: Reading, sequence: int) -> Raw:
     """Read rows of a step's numbers; the answer of a sequence is that of its last row."""
     label = table.find(reading.label, LABELS)
     if label is None:
-        raise _untold(table, "label")
+        raise _unclear_column(table, "label")
     columns = table.columns_of_vector(reading.vector, {sequence, label})
     if not columns:
         raise DataError(f"{table.path}: there is no column of numbers beside sequence and label")

@@ -48,7 +48,7 @@ class Workers(ProcessPoolExecutor):
     def __exit__(self, kind, error, trace):
         if kind is None or issubclass(kind, Exception):
             return super().__exit__(kind, error, trace)
-        hook, threading.excepthook = threading.excepthook, _say_nothing
+        hook, threading.excepthook = threading.excepthook, _ignore
         try:
             for child in active_children():
                 if child.pid not in self._others:
@@ -76,7 +76,7 @@ def signals_deferred() -> Iterator[None]:
             signal.raise_signal(late)
 
 
-def _say_nothing(_) -> None:
+def _ignore(_) -> None:
     """Replace ``threading.excepthook``: up to Python 3.11 a pool's thread fails at a cancelled result."""
 
 

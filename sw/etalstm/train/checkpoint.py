@@ -1,4 +1,4 @@
-"""The checkpoints of a training run: the model, where the run is, and all that it needs to go on with the same bits."""
+"""The checkpoints of a training run: the model and all state that the run needs to go on with the same bits."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -106,7 +106,7 @@ class Description(Record):
 
 @dataclass(frozen=True)
 class Checkpoint(Sealed[Description]):
-    """Everything a run needs to go on with the same bits."""
+    """All state that a run needs to go on with the same bits."""
 
     KEY, FORMAT, WHAT = "etalstm", 3, "checkpoint of this program"
     DESCRIPTION = Description

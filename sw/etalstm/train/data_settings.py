@@ -1,4 +1,4 @@
-"""What a user chooses about the data of a training run: a data set, or a file of one's own and how to read it."""
+"""Settings of a training run's data: a data set, or a user's own file and how to read it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ class DataSettings(RunSettings):
     """The data of a run: see :data:`etalstm.data.DATASETS`, and for a file of one's own :class:`etalstm.data.Reading`.
 
     With `buckets` (:func:`etalstm.data.buckets.read_buckets`) a batch has the steps of its bucket, and `steps` is not
-    given. Where a run goes on, the content of the files must be the same; their names may differ.
+    given. For a resumed run the content of the files must be the same; their names may differ.
     """
 
     dataset: str | None = setting(None, ", ".join(DATASETS), DATA, may_differ=NEVER)

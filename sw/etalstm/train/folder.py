@@ -1,4 +1,4 @@
-"""A run's folder: which files it has, who may write there, and what must not be lost."""
+"""A run's folder: its files, its lock, and protection against overwriting a run."""
 
 import os
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Starts a command on several ranks with mpiexec, says what ended them, and starts a run again."""
+"""Starts a command on several ranks with mpiexec, reports why they ended, and starts a training run again."""
 
 import os
 import re

@@ -34,10 +34,10 @@ class Sharing:
 
 
 def choose_sharing(settings: Settings, data: DataSet, device: Device, shape: TrainingShape) -> Sharing:
-    """Choose how many tokens share; ``auto`` asks the device, with the batches of an epoch of training.
+    """Choose how many tokens share; for ``auto`` the device chooses, from the batches of an epoch of training.
 
-    `shape` is the run's, without `shared_tokens`. Raises ``ValueError`` if a number of tokens is wanted and inputs are
-    vectors.
+    `shape` is the run's, without `shared_tokens`. Raises ``ValueError`` if the settings give a number of tokens and
+    inputs are vectors.
     """
     wanted = settings.shared_tokens
     if wanted == OFF:
@@ -90,7 +90,7 @@ class Learner:
         shape = shape.with_execution(slices=self.slices)
         self.sharing = choose_sharing(settings, self.data, device, shape)
         self.shape = shape.with_execution(shared_tokens=self.sharing.count)
-        self.session = self._session(device)  # before all that is large on the host: a device refuses what cannot be
+        self.session = self._session(device)  # first, as a device may refuse it, before large arrays on the host
         skipping = settings.skipping
         if skipping and not self.session.reduces:
             name = "ms2_steps" if skipping.truncates else "ms2"

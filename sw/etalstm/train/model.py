@@ -1,4 +1,4 @@
-"""What surrounds the LSTM on the host: embedding, output layer, loss; learning from slices of a batch, and evaluation.
+"""The model around the LSTM on the host: embedding, output layer, loss; passes by slices of a batch, and evaluation.
 
 Float32 NumPy, the same code for every device, so two devices with equal bits give equal runs. Products are BLAS's
 (``@``), whose bits may depend on its number of threads; the loop therefore gives it one. Products, and exponentials of

@@ -1,4 +1,4 @@
-"""How the parameters follow their gradients: the rate over a run; SGD on the device, Adam and AdamW on the host.
+"""Optimizers: the learning rate over a run; SGD on the device, Adam and AdamW on the host.
 
 The learning rate is computed by float64 additions, multiplications and divisions, which all machines round alike.
 Powers and cosines of system libraries differ.

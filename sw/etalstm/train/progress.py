@@ -1,4 +1,4 @@
-"""What a user sees of a running training: a bar and the numbers of the moment on a terminal, lines elsewhere."""
+"""The display of a running training: a bar and current numbers on a terminal, lines elsewhere."""
 
 from rich.console import Console, Group
 from rich.live import Live

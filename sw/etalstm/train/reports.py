@@ -1,6 +1,6 @@
-"""Where a run's numbers are shown besides its log: TensorBoard (its files need none), Weights & Biases, MLflow.
+"""Reports of a run besides its log: TensorBoard (its files are written without its package), Weights & Biases, MLflow.
 
-Each report is called with every entry of the log and is a context manager that closes it.
+Each report is called with every entry of the log, and is a context manager that closes it.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ EVENT_FILE = "events.out.tfevents"  # TensorBoard recognizes event files by this
 LARGEST = float(np.finfo(np.float32).max)  # a scalar is stored as float32
 _opened = itertools.count()  # files of one process may begin within one second
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, reflected
-_MASK_DELTA = 0xA282EAD8  # records store rotated checksums, so that one of a checksum is not trivial
+_MASK_DELTA = 0xA282EAD8  # records store rotated checksums, so that the checksum of a checksum is not trivial
 
 
 _TABLE = list(range(256))

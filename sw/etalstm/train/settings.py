@@ -1,4 +1,4 @@
-"""What a user chooses about a training run, with the defaults and the checks."""
+"""Settings of a training run, with their defaults and checks."""
 
 from dataclasses import dataclass
 from pathlib import Path
