@@ -127,8 +127,8 @@ PROOFS = [
             _mutant("with m.If(~self.dma_busy):", "with m.If(self.dma_busy):"),
             _mutant("with m.Elif(stuck):", "with m.Elif(0):"),
             _mutant("m.d.sync += self.status.eq(Status.STUCK)", "pass"),
-            _mutant("stop(self.fault, self.fault_engine, self.fault_instruction)", "stop(self.fault)"),
-            _mutant("stop(Status.ABORTED, C(0), C(0))", "stop(Status.ABORTED)"),
+            _mutant("end(self.fault, self.fault_engine, self.fault_instruction)", "end(self.fault)"),
+            _mutant("end(Status.ABORTED, C(0), C(0))", "end(Status.ABORTED)"),
             _mutant(
                 "with m.If(self.fault != Status.IDLE):", "with m.If((self.fault != Status.IDLE) & (self.refusal == 0)):"
             ),

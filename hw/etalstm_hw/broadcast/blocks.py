@@ -23,7 +23,7 @@ class BlockLayout(data.StructLayout):
     bank : which buffer
     lane, lanes : first lane that is sent, and how many
     gates, batch, tiles, batch_outer, narrow : as in the CAST instruction
-    row_vectors : what outer indices are multiplied by: vectors of weights of a scalar
+    row_vectors : vectors of weights of a scalar, by which `outer` advances
     outer : outer offset of its first words, see :func:`~etalstm_hw.stream.lane_offset`
     inner : number of the sum of its first word; if batch_outer, of the first word of its first beat, which may be a
         word before `lane`: modulo a power of two

@@ -10,7 +10,9 @@ from amaranth.lib.wiring import In, Out
 from etalstm_hw.broadcast.blocks import BlockLayout
 from etalstm_hw.contract import MOST_GATES, FloatFormat, cast_sums
 
-_WIDEST = 32  # bits of a mask by rows: more would save nothing, a mask holds several scalars even if few are kept
+_WIDEST = (
+    32  # bits of a mask by rows: more would save nothing, a mask has several scalars even if few words are nonzero
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class PatchSizes:
 
     @property
     def sums(self) -> int:
-        """Inner indices that there are, a power of two."""
+        """Sums that the broadcaster knows, a power of two."""
         return cast_sums(self.lanes, self.words)
 
 
@@ -145,14 +147,14 @@ class NonzeroMasks(wiring.Component):
                 with m.If(block_ends):
                     m.d.sync += [slot.eq(0), gate.eq(0)]
 
-        kept = self._count(m, beat, first=(gate == 0) & (line == 0))
+        wanted = self._count(m, beat, first=(gate == 0) & (line == 0))
         with m.If(read.by_batch):
             m.d.comb += by_batch_enable.eq(read.enable)
         with m.Else():
             m.d.comb += by_rows_enable.eq(read.enable)
         row_address = Cat(beat[: (sizes.vector_beats - 1).bit_length()], slot, block.bank)
-        of_rows = self._by_rows(m, kept, bit, row_address, by_rows_enable)
-        of_batch = self._by_batch(m, kept, gate, Cat(line, block.bank), by_batch_enable)
+        of_rows = self._by_rows(m, wanted, bit, row_address, by_rows_enable)
+        of_batch = self._by_batch(m, wanted, gate, Cat(line, block.bank), by_batch_enable)
         by_batch, word = Signal(), Signal.like(read.word)
         with m.If(read.enable):
             m.d.sync += [by_batch.eq(read.by_batch), word.eq(read.word)]
@@ -163,23 +165,23 @@ class NonzeroMasks(wiring.Component):
         """Find the beat's words to be sent, and count them."""
         sizes, block = self._sizes, self.block
         every, last = C((1 << sizes.lanes) - 1, sizes.lanes), block.lane + block.lanes
-        lanes, asked, kept = Signal(sizes.lanes), Signal(sizes.beat_words), Signal(sizes.beat_words)
+        lanes, asked, wanted = Signal(sizes.lanes), Signal(sizes.beat_words), Signal(sizes.beat_words)
         exponent = slice(self._format.mantissa, self._format.width - 1)
         before, added = Signal.like(self.read.nonzero), Signal(range(sizes.beat_words + 1))
         m.d.comb += lanes.eq((every >> (sizes.lanes - last)[:7]) & ~(every >> (sizes.lanes - block.lane)[:7]))
         with m.If(self.write_enable):
             m.d.comb += asked.eq(lanes.word_select(beat, sizes.beat_words))
         m.d.comb += [
-            kept.eq(Cat(word[exponent].any() | self.send_zeros for word in self.write_data) & asked),
-            added.eq(sum(kept)),
+            wanted.eq(Cat(word[exponent].any() | self.send_zeros for word in self.write_data) & asked),
+            added.eq(sum(wanted)),
             self.read.nonzero.eq(Mux(self.write_enable & first, 0, before) + added),
             self.seen.eq(sum(asked)),
             self.skipped.eq(self.seen - added),
         ]
         m.d.sync += before.eq(self.read.nonzero)
-        return kept
+        return wanted
 
-    def _by_rows(self, m, kept, bit, address, enable):
+    def _by_rows(self, m, wanted, bit, address, enable):
         """Add a bit to each lane's mask, one memory for each word of a beat."""
         sizes, masks = self._sizes, []
         for n in range(sizes.beat_words):
@@ -188,7 +190,7 @@ class NonzeroMasks(wiring.Component):
             m.d.comb += [
                 old.addr.eq(address),
                 write_port.addr.eq(address),
-                write_port.data.eq(Mux(bit == 0, kept[n], old.data | kept[n] << bit)),
+                write_port.data.eq(Mux(bit == 0, wanted[n], old.data | wanted[n] << bit)),
                 write_port.en.eq(self.write_enable),
                 read_port.addr.eq(self.read.rows_address),
                 read_port.en.eq(enable),
@@ -196,17 +198,17 @@ class NonzeroMasks(wiring.Component):
             masks.append(read_port.data)
         return masks
 
-    def _by_batch(self, m, kept, gate, address, enable):
+    def _by_batch(self, m, wanted, gate, address, enable):
         """Write a gate's bits into a mask, the first gate zeros for the others; give a mask's bits in order."""
-        shape = data.ArrayLayout(len(kept), MOST_GATES)
+        shape = data.ArrayLayout(len(wanted), MOST_GATES)
         m.submodules.batch = memory = Memory(shape=shape, depth=1 << len(address), init=[])
         write_port, read_port = memory.write_port(granularity=1), memory.read_port()
-        rest = Mux(gate == 0, 0, kept)
+        rest = Mux(gate == 0, 0, wanted)
         m.d.comb += [
             write_port.addr.eq(address),
-            write_port.data.eq(Cat(kept, rest, rest, rest)),
+            write_port.data.eq(Cat(wanted, rest, rest, rest)),
             write_port.en.eq(Mux(self.write_enable, Mux(gate == 0, (1 << MOST_GATES) - 1, 1 << gate), 0)),
             read_port.addr.eq(self.read.batch_address),
             read_port.en.eq(enable),
         ]
-        return Cat(Cat(read_port.data[gate][n] for gate in range(MOST_GATES)) for n in range(len(kept)))
+        return Cat(Cat(read_port.data[gate][n] for gate in range(MOST_GATES)) for n in range(len(wanted)))

@@ -39,7 +39,7 @@ class PatchLayout(data.StructLayout):
         )
 
 
-class _At(NamedTuple):
+class _Position(NamedTuple):
     """Signals that say where the walk is in its block.
 
     Members
@@ -149,7 +149,7 @@ class PatchWalker(wiring.Component):
             self.masks.rows_address.eq(Cat(beat[: (sizes.vector_beats - 1).bit_length()], slot, block.bank)),
             self.masks.batch_address.eq(Cat(line, block.bank)),
         ]
-        at = _At(lane, gate, batch, slot, gate_line, batch_line, outer, inner)
+        at = _Position(lane, gate, batch, slot, gate_line, batch_line, outer, inner)
         with m.If(self.masks.enable & by_batch):
             self._go_by_batch(m, block, at, beat, lane_ends)
         with m.Elif(self.masks.enable):

@@ -195,7 +195,7 @@ class VectorEngine(wiring.Component):
         bank_issue, bank = self._activate(m, element, self.issue & activation, arrival)
         arithmetic = element.op.matches(VectorOp.ADD, VectorOp.SUBTRACT, VectorOp.ADD_POSITIVE) | select
         self._schedule(m, element, activation, arithmetic, walker.o, has_read, in_flight, may_read)
-        arriving = self._travel(m, element, arithmetic, bank_issue, bank, in_flight)
+        arriving = self._follow_results(m, element, arithmetic, bank_issue, bank, in_flight)
         self._write(m, arriving, element)
         m.d.comb += self.busy.eq(self.i.valid | walker.o.valid | in_flight)
         return m
@@ -214,8 +214,8 @@ class VectorEngine(wiring.Component):
     def _read_one_by_one(self, m, element, may_read, has_b):
         """Read the second operand in a cycle before the issue and keep it; give whether that is done."""
         b_scratch, reads, read, arrives = (Signal() for _ in range(4))
-        kept = Signal(vector_layout(self.format, self.lanes), reset_less=True)
-        self._scratch_words = self.scratch_a.data, kept
+        second = Signal(vector_layout(self.format, self.lanes), reset_less=True)
+        self._scratch_words = self.scratch_a.data, second
         m.d.comb += [
             b_scratch.eq((element.b_source == Source.SCRATCH) & has_b),
             reads.eq(may_read & b_scratch & ~read),
@@ -224,7 +224,7 @@ class VectorEngine(wiring.Component):
         ]
         m.d.sync += [arrives.eq(reads), read.eq((read | reads) & ~self.issue)]
         with m.If(arrives):
-            m.d.sync += kept.eq(self.scratch_a.data)
+            m.d.sync += second.eq(self.scratch_a.data)
         return ~b_scratch | read
 
     def _read_parameters(self, m, element, may_read, has_b):
@@ -317,15 +317,15 @@ class VectorEngine(wiring.Component):
         horizon = Signal(range(max(product, total, last) + 1))
         pause = Signal(range(self.banks + 1))
         earliest, latest = Signal.like(horizon), Signal.like(horizon)
-        ready, kept_from_pes = Signal(), Signal()
+        ready, lacks_pes = Signal(), Signal()
         m.d.comb += [
             earliest.eq(Mux(activation, first, Mux(arithmetic, total, product))),
             latest.eq(Mux(activation, last, earliest)),
             may_read.eq(~(element.after & in_flight) & ~self.drain),
             ready.eq((earliest > horizon) & ~(activation & (pause != 0)) & may_read & has_read),
-            kept_from_pes.eq(~self.pes_free & ~activation),
-            elements.ready.eq(ready & ~kept_from_pes),
-            self.waiting.eq(elements.valid & ready & kept_from_pes),
+            lacks_pes.eq(~self.pes_free & ~activation),
+            elements.ready.eq(ready & ~lacks_pes),
+            self.waiting.eq(elements.valid & ready & lacks_pes),
         ]
         m.d.sync += [horizon.eq(Mux(horizon == 0, 0, horizon - 1)), pause.eq(Mux(pause == 0, 0, pause - 1))]
         with m.If(self.issue):
@@ -333,10 +333,10 @@ class VectorEngine(wiring.Component):
             with m.If(activation):
                 m.d.sync += pause.eq(self.banks - 1)
 
-    def _travel(self, m, element, arithmetic, bank_issue, bank, in_flight):
-        """Let each result set out so many stages before the end that it arrives on time; give what arrives.
+    def _follow_results(self, m, element, arithmetic, bank_issue, bank, in_flight):
+        """Delay the address and lanes of each result until the result is there; give those that arrive.
 
-        Products and sums set out when they are issued, banks of lanes when they enter the activation units.
+        Those of products and sums set out with the issue, those of a bank of lanes when it enters the activation units.
         """
         product, total, unit = self.multiply_latency + 1, self.add_latency + 1, self.activation_latency
         setting_out = Signal(bank.shape())

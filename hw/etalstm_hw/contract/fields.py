@@ -94,7 +94,7 @@ FIELDS = {
     # With `compressed`, LOAD reads a stream that a compressed STORE wrote: `address` is that of its index beat.
     # With `group` = k > 0 the window is that of another channel: the one at the same position in group k - 1.
     # The number of the executing channel's own group, times `group_stride`, is added to `address`.
-    # BAD_FIELD: a group that there is not.
+    # BAD_FIELD: a group that does not exist.
     Opcode.LOAD: {
         **_TRANSFER,
         "more": 1,  # a part: completed, and counted, with the next LOAD, which there must be
@@ -103,15 +103,15 @@ FIELDS = {
         "group": GROUP_BITS,  # 0: the channel's own window
         "group_stride": ADDRESS_BITS,  # beats
     },
-    # A LOAD of `outer` rows of `inner` vectors each that leaves out rows which no scalar of a CAST has a use for. The
-    # sequencer turns it into LOADs of the others; lane memory keeps what it had where a row is left out, but one row at
-    # least is read. Rows belong to blocks in the order of a CAST by rows: the first block is tile `tile` of channel
+    # A LOAD of `outer` rows of `inner` vectors each that leaves out rows which no scalar of a CAST needs. The sequencer
+    # turns it into LOADs of the other rows, at least one. Where a row is left out, the lane memory keeps what it had.
+    # Rows belong to blocks in the order of a CAST by rows: the first block is tile `tile` of channel
     # `channel`, then come the next tiles, after tile `tiles_per_channel - 1` tile 0 of the next channel. A block has
     # the rows of `lanes` lanes, or of `last_lanes` in a channel's last tile: of each lane four, one for each gate, or
     # with `single` one. `channel` is a position in a group: every group has a map of each block, and a row is left out
-    # if none of them needs it. The map of a block is a vector for each of its lane's rows, four or one of them, at beat
-    # map + tile·(beats of these vectors) of the channel's window: a row is left out if its lane's word is ±0. It is
-    # read when the waits are over.
+    # if it is not needed by any of them. The map of a block has a vector for each row of a lane, four or with `single`
+    # one. They begin at beat map + tile·(beats of these vectors) of the channel's window. A row is not needed if its
+    # lane's word is ±0. The map is read when the waits are over.
     # BAD_FIELD: a count of 0; lanes that a vector does not have; `outer` rows are not those of whole blocks.
     Opcode.LOAD_ROWS: {
         **_TRANSFER,
@@ -199,10 +199,10 @@ FIELDS = {
     # a channel's last tile `last_lanes` instead of `lanes`.
     # With `compressed` a block is a stream that a compressed STORE without `bf16` wrote, of the same words in the same
     # order; its index beat is at beat address + tile·(beats per vector).
-    # Order of scalars, and their indices:  by rows (batch_outer = 0): for block, lane, gate: for b, with outer = number
+    # Order of scalars, and their offsets:  by rows (batch_outer = 0): for block, lane, gate: for b, with outer = number
     # of (block, lane, gate), inner = first_sum + b;  by batch (batch_outer = 1): for block: for b: for lane, gate, with
     # outer = block·batch + b, inner = first_sum + number of (lane, gate).
-    # (whose blocks are then of one size: lanes = last_lanes).
+    # By batch all blocks are of one size: lanes = last_lanes.
     # `start` begins new sums: none of them has a scalar yet. CASTs without `start` go on with these sums, each from its
     # own `first_sum` on, so that several arrays can share one load of weights. `finish` ends all sums from 0 to the
     # last one that a CAST since `start` has: those that got no scalar are set to their start.
@@ -222,7 +222,7 @@ FIELDS = {
         "lanes": 6,
         "last_lanes": 6,
         "tiles": COUNT_BITS,  # of the paired MAC: what the offsets are multiplied by, that of weights unless `narrow`
-        "first_sum": COUNT_BITS,  # inner index of the first sum
+        "first_sum": COUNT_BITS,  # number of the first sum, the least `inner`
         "batch_outer": 1,
         "start": 1,
         "finish": 1,

@@ -8,7 +8,7 @@ from etalstm_hw.contract.streams import MOST_GATES
 
 
 def cast_sums(lanes: int, broadcast_words: int) -> int:
-    """Give how many sums the broadcaster knows between a `start` and its `finish`: inner indices of CAST are below.
+    """Give how many sums the broadcaster knows between a `start` and its `finish`: every `inner` of a CAST is below.
 
     They are those of the largest block in either order.
 

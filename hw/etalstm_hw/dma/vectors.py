@@ -11,7 +11,7 @@ from etalstm_hw.stream import LaneRead, vector_layout
 
 
 class Route(data.StructLayout):
-    """What becomes of vectors: passed on with them.
+    """What is done with vectors; their beats carry it along.
 
     Members
     -------

@@ -149,10 +149,10 @@ class Branch(wiring.Component):
 
     def _collect(self, m, number, channel):
         """Collect what a channel says, with the layout of a branch of one."""
-        said = Signal(Report(1), name=f"said{number}")
+        report = Signal(Report(1), name=f"report{number}")
         names = ("rooms", "scalar_room", "busy", "dma_busy", "progress")
-        m.d.comb += [*(said[name].eq(getattr(channel, name)) for name in names), said.stored.eq(channel.store_done)]
-        return said
+        m.d.comb += [*(report[name].eq(getattr(channel, name)) for name in names), report.stored.eq(channel.store_done)]
+        return report
 
     def _join(self, m, reports):
         """Join what the channels say."""

@@ -75,7 +75,7 @@ class Channel(wiring.Component):
         The queues of load, mac, vector and store (bits 0 to 3) have room. Each takes ``distance.ROUND_TRIP`` more
         instructions after that.
     scalar_room : :py:`Out(1)`
-        Likewise for scalars. A sender who stops late and begins late sees no gap.
+        Likewise for scalars. A sender who learns of it late, both ways, sees no gap.
     drain : :py:`In(1)`
         Start nothing new.
     stored_by_all : :py:`In(TARGET_BITS)`
@@ -144,8 +144,8 @@ class Channel(wiring.Component):
         )
         m.submodules.store = store = StoreEngine(*transfer, compressor_words=config.codec_words)
         queues = self._dispatch(m, {"load": load.i, "mac": compute.mac, "vector": compute.vector, "store": store.i})
-        left = self._feed(m, compute)
-        self._transfer(m, compute, load, store)
+        left = self._buffer_scalars(m, compute)
+        self._connect_transfers(m, compute, load, store)
         loaded = load.done & (compute.load_status == Status.IDLE)
         self._count(m, {"load": loaded, "mac": compute.mac_done, "vector": compute.vector_done, "store": store.done})
         self._report(m, compute, load, store)
@@ -182,7 +182,7 @@ class Channel(wiring.Component):
                 m.d.sync += refused.eq(refused | self.i.valid)
         return queues
 
-    def _feed(self, m, compute):
+    def _buffer_scalars(self, m, compute):
         """Keep scalars in front of the MAC engine; give whether there are any."""
         config = self.config
         # While the news of room and then scalars are on their way, the MAC engine takes one from here in every cycle.
@@ -206,7 +206,7 @@ class Channel(wiring.Component):
         ]
         return fifo.level != 0
 
-    def _transfer(self, m, compute, load, store):
+    def _connect_transfers(self, m, compute, load, store):
         """Connect the engines that move vectors with the lanes and the memory port."""
         wiring.connect(m, load.write, compute.load)
         wiring.connect(m, store.read, compute.read)

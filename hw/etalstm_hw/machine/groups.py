@@ -81,14 +81,15 @@ class Groups(wiring.Component):
                     own_size = channels // count
                     m.d.sync += [self.valid.eq(1), size.eq(own_size), self.active.eq((1 << count) - 1)]
                     for number, start in enumerate(self._starts):
-                        self._put(m, self.branches[number], count, start // own_size, start % own_size)
+                        self._set_group(m, self.branches[number], count, start // own_size, start % own_size)
                     for number in range(min(count, broadcasters)):
-                        self._put(m, self.broadcasters[number], count, number, 0)
+                        self._set_group(m, self.broadcasters[number], count, number, 0)
         m.d.sync += [self.branches[n].pitch.eq(pitch) for n in range(len(self._starts))]
         m.d.sync += [self.broadcasters[n].pitch.eq(pitch) for n in range(broadcasters)]
         return m
 
-    def _put(self, m, member, count, number, position):
+    def _set_group(self, m, member, count, number, position):
+        """Set one of the outputs to a group, of so many, and a channel's position in it."""
         size = self._config.channels // count
         values = {"position": position, "number": number, "first": number * size, "size": size, "count": count}
         m.d.sync += [member[name].eq(value) for name, value in values.items()]

@@ -13,7 +13,7 @@ from etalstm_hw.contract.image import check_masks, check_of
 NUMBER_BITS = 32  # number of an instruction in its program
 RING_INSTRUCTIONS = 64  # half of them those that were executed last
 _INSTRUCTION_SHIFT = (INSTRUCTION_BITS // 8).bit_length() - 1
-_KEPT_BITS = CHECK_OFFSET + 2  # of an instruction, with what is wrong with it
+_ENTRY_BITS = CHECK_OFFSET + 2  # of an instruction, with what is wrong with it
 
 
 def _damaged(word, number):
@@ -89,18 +89,18 @@ class ProgramBuffer(wiring.Component):
         arrives, before anything that is asked for later. `dropped` counts these instructions, which are not stored.
         """
         m = Module()
-        m.submodules.ring = ring = memory.Memory(shape=_KEPT_BITS, depth=self._depth, init=[])
+        m.submodules.ring = ring = memory.Memory(shape=_ENTRY_BITS, depth=self._depth, init=[])
         behind, ready = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))
         pending, dropped = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))
         current, fill = Signal(range(self._depth)), Signal(range(self._depth))
         word, error, whole = self._assemble(m)
         number = Signal(CHECK_BITS)  # of the instruction that is stored next
-        kept, missed, stored = Signal(), Signal(), Signal()
+        within, missed, stored = Signal(), Signal(), Signal()
         asked, beyond = self._ask(m, ready, pending, dropped, missed)
         write, read = ring.write_port(), ring.read_port(domain="comb")
         m.d.comb += [
-            kept.eq(self.back & (self.distance <= behind)),
-            missed.eq(self.back & ~kept),
+            within.eq(self.back & (self.distance <= behind)),
+            missed.eq(self.back & ~within),
             stored.eq(whole & (dropped == 0)),
             write.addr.eq(fill),
             write.data.eq(Cat(word[:CHECK_OFFSET], error, _damaged(word, number))),
@@ -118,7 +118,7 @@ class ProgramBuffer(wiring.Component):
             pending.eq(pending + asked - stored),
             dropped.eq(dropped - (whole & ~stored)),
         ]
-        with m.If(kept):
+        with m.If(within):
             m.d.sync += [
                 current.eq(current - self.distance[: len(current)]),
                 ready.eq(ready + stored + self.distance[: len(ready)]),

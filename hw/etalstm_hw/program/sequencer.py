@@ -100,8 +100,8 @@ class Sequencer(wiring.Component):
         ]
         m.d.sync += idle_cycles.eq(Mux(moved | ~self.running, 0, idle_cycles + 1))
 
-        def stop(status, engine=SEQUENCER_ENGINE, instruction=number):
-            """Keep the first reason and drain; the drain's watchdog begins anew."""
+        def end(status, engine=SEQUENCER_ENGINE, instruction=number):
+            """End the program for a reason: keep the reason, and drain. The drain's watchdog begins anew."""
             m.d.sync += [self.status.eq(status), self.engine.eq(engine), self.instruction.eq(instruction)]
             m.d.sync += idle_cycles.eq(0)
             m.next = "DRAIN"
@@ -117,14 +117,14 @@ class Sequencer(wiring.Component):
                 with m.If(dispatch.halt):
                     m.next = "FINISH"
                 with m.If(dispatch.refusal != Status.IDLE):
-                    stop(dispatch.refusal)
-                self._watch(m, stop, stuck)
+                    end(dispatch.refusal)
+                self._watch(m, end, stuck)
             with m.State("FINISH"):  # HALT: the engines empty their queues
                 m.d.comb += self.active.eq(1)
                 m.d.sync += quiet.eq(Mux(self.busy, 0, quiet + 1))
                 with m.If(quiet == _QUIET_CYCLES):
-                    stop(Status.DONE)
-                self._watch(m, stop, stuck)
+                    end(Status.DONE)
+                self._watch(m, end, stuck)
             with m.State("DRAIN"):
                 m.d.comb += [self.active.eq(1), self.drain.eq(1)]
                 with m.If(~self.dma_busy):
@@ -155,13 +155,13 @@ class Sequencer(wiring.Component):
         ]
         return dispatch, Mux(dispatch.waiting, dispatch.number, loops.number)
 
-    def _watch(self, m, stop, stuck):
+    def _watch(self, m, end, stuck):
         """Whatever ends a program before its time; the last of these to apply wins."""
         with m.If(stuck):
-            stop(Status.STUCK)
+            end(Status.STUCK)
         with m.If(self.refusal != Status.IDLE):
-            stop(self.refusal)
+            end(self.refusal)
         with m.If(self.fault != Status.IDLE):
-            stop(self.fault, self.fault_engine, self.fault_instruction)
+            end(self.fault, self.fault_engine, self.fault_instruction)
         with m.If(self.abort):
-            stop(Status.ABORTED, C(0), C(0))
+            end(Status.ABORTED, C(0), C(0))
