@@ -1,4 +1,4 @@
-"""The character devices of a card that is simulated: what the XDMA driver for Linux would make of it."""
+"""The character devices of a simulated card, as the XDMA driver for Linux would make them."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ _BOARD: dict[int, int] = {
 
 
 class SimulatedNode(Node):
-    """One node of :class:`SimulatedNodes`, which does the work.
+    """One node of :class:`SimulatedNodes`, to which it forwards.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class SimulatedNode(Node):
         self._nodes.store(register, value)
 
     def poll(self, seconds):
-        """Simulate until the interrupt rises; without a program nothing can happen, and the time just passes."""
+        """Simulate until the interrupt rises; without a program, only wait."""
         return self._nodes.poll(seconds)
 
     def lock(self):
@@ -73,8 +73,8 @@ class SimulatedNode(Node):
 class SimulatedNodes(Nodes):
     """The nodes of one card, number 0, whose machine is Verilated and runs in this process.
 
-    As with a card, the interrupt is an event: it is there once for each program, however late one looks. The machine's
-    clock only runs in register accesses and while an event is waited for.
+    As with a card, the interrupt is an event: each program causes one, which stays until it is read. The machine's
+    clock runs only in register accesses, and while a node waits for an event.
 
     Parameters
     ----------
@@ -105,22 +105,22 @@ class SimulatedNodes(Nodes):
         self._due = False  # a program was started whose interrupt nobody has taken
 
     def names(self):
-        """List what the driver makes for a card."""
+        """List the nodes that the driver makes for a card."""
         engines = [f"{direction}_{n}" for direction in ("h2c", "c2h") for n in range(self._channels)]
         return [f"xdma0_{name}" for name in ("user", "events_0", *engines)]
 
     def driver_loaded(self):
-        """Nothing has to be loaded."""
+        """True: there is no driver to load."""
         return True
 
     def open(self, name):
-        """Open a node that there is."""
+        """Open a node; ``FileNotFoundError`` if there is no such node."""
         if name not in self.names():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         return SimulatedNode(self, name)
 
     def load(self, register: int) -> int:
-        """Read a register of the machine or of its board, which is always well."""
+        """Read a register of the machine, or of its board, which reports no trouble."""
         if register < BoardRegister.STATUS:
             return self.machine.read_register(register)
         return int(_BOARD.get(register, 0))
@@ -156,7 +156,7 @@ class SimulatedCard(XdmaTransport):
     Members
     -------
     simulation : Simulation
-        For what only a simulation can do.
+        The simulation behind the card.
     build_seconds : float
         What its build took.
     """

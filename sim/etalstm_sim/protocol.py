@@ -1,4 +1,4 @@
-"""The AXI checker of protocol.h, for ports that Python looks at: cocotb's, and those of tests."""
+"""The AXI checker of protocol.h, for ports that Python observes: in cocotb, and in tests."""
 
 import ctypes
 from dataclasses import astuple, dataclass
@@ -70,7 +70,7 @@ class Rules:
 
 
 class Checker:
-    """Looks at one port, cycle by cycle.
+    """Checks one port, cycle by cycle.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Checker:
         self._calls.checker_destroy(self._handle)
 
     def step(self, shown: Shown, driven: Driven, *, reset: bool, cycle: int) -> None:
-        """Look at what both sides show in a cycle.
+        """Check what both sides show in a cycle.
 
         Raises
         ------

@@ -24,7 +24,7 @@ class SimulationError(DeviceError):
 
 
 class Stop(IntEnum):
-    """Why :meth:`Simulation.run` came back."""
+    """Why :meth:`Simulation.run` returned."""
 
     INTERRUPT = 0
     LIMIT = 1
@@ -39,7 +39,7 @@ class Fault(IntEnum):
 
 
 class Glitch(IntEnum):
-    """What goes wrong once with an answer of the memory, on its way to the machine."""
+    """A single error of an answer of the memory, on its way to the machine."""
 
     LOST_DATA = 1  #: a beat of read data does not come
     DOUBLED_DATA = 2  #: a beat of read data comes twice
@@ -49,7 +49,7 @@ class Glitch(IntEnum):
 
 
 class Simulation:
-    """A Verilated accelerator with its memory; nothing moves but in the calls.
+    """A Verilated accelerator with its memory; its clock runs only during calls.
 
     Parameters
     ----------
@@ -67,11 +67,11 @@ class Simulation:
         Probability that a steady channel puts off a handshake by a cycle; 0 to 0.99. Above 0 the memory is as unkind as
         AXI allows (memory.h).
     seed : int
-        Of all that is drawn.
+        Of all random choices.
     reorder : bool
         Answer bursts of different ids out of order, reads interleaved beat by beat.
     checked : bool
-        False switches the AXI checkers off: for memories that do what AXI forbids, and to measure what checkers cost.
+        False switches the AXI checkers off: for memories that break AXI, and to measure the checkers' cost.
     in_flight : (int, int)
         Reads and writes that each port has in flight at most, by its promise; 0: it promises nothing.
     waveform : Path, optional
@@ -176,9 +176,9 @@ class Simulation:
 
     @exclusive
     def upset(self, port: int, glitch: Glitch, count: int, bit: int = 0) -> None:
-        """Let something go wrong with the `count`th answer of a port, from 1; of a port whose bus is not checked.
+        """Inject a glitch into the `count`th answer of a port, from 1. The port's bus must not be checked.
 
-        `bit` is the one of a beat that turns over.
+        `bit` is the bit of a beat that turns over.
         """
         self._calls.simulation_upset(self._handle, port, glitch, count, bit)
 
@@ -220,7 +220,7 @@ class Simulation:
 
     @exclusive
     def flush(self) -> None:
-        """Write the waveform up to here."""
+        """Write the waveform up to the current cycle."""
         self._calls.simulation_flush(self._handle)
 
     @property
@@ -232,7 +232,7 @@ class Simulation:
         return memory
 
     def close(self) -> None:
-        """End the simulation when no call goes on any more, and release its memory. Closing twice does nothing."""
+        """End the simulation once no call is running, and release its memory. Closing twice does nothing."""
         self.access.close(self._release)
 
     def __del__(self):

@@ -29,8 +29,8 @@ class SimTransport(Transport):
     config : Config
         The machine; built on first use, then taken from the cache.
     memory_bytes : int, optional
-        Size of the memory; default 1 GiB, or what the machine can address if that is less, or if parts of it lie behind
-        ports of their own. What is never written takes no space.
+        Size of the memory. Default: 1 GiB, or all that the machine can address if that is less, or if each port has a
+        range of its own. Memory that is never written takes no space.
     trace : str or Path, optional
         Waveform to write: ``.fst`` or ``.vcd``.
     trace_cycles : (int, int)
@@ -44,7 +44,7 @@ class SimTransport(Transport):
     Members
     -------
     simulation : Simulation
-        For what only a simulation can do: faults, cycles, beats per port.
+        The simulation itself: faults, cycles, beats per port.
     build_seconds : float
         What the build took; 0 if it was in the cache.
 
@@ -129,7 +129,7 @@ class SimTransport(Transport):
 
 
 def _waveform(trace) -> Path | None:
-    """Give the path of a waveform; whether its suffix is one, the build says."""
+    """Give the path of a waveform; the build checks its suffix."""
     if trace is not None and not isinstance(trace, (str, Path)):
         raise ValueError(f"trace must be the path of a waveform, got {trace!r}")
     return None if trace is None else Path(trace)

@@ -9,7 +9,7 @@ from cocotbext.axi import AxiBus, AxiMaster, AxiResp
 
 from etalstm_sim.benches.axi_memory import AxiMemory
 from etalstm_sim.benches.unkindness import pauses
-from etalstm_sim.benches.watch import HOST, OF_HOST, rules_of, start_watch
+from etalstm_sim.benches.watch import BRIDGED, HOST, rules_of, start_watch
 
 MEMORY_BYTES = 1 << 20
 SEED = 8
@@ -19,7 +19,7 @@ async def begin(dut, stall):
     """A master, a memory, a reset."""
     cocotb.log.info("seed %d", SEED)
     cocotb.start_soon(Clock(dut.clk, 4, "ns").start())
-    memory = AxiMemory(dut, ["port"], MEMORY_BYTES, stall=stall, seed=SEED, rules={"port": OF_HOST})
+    memory = AxiMemory(dut, ["port"], MEMORY_BYTES, stall=stall, seed=SEED, rules={"port": BRIDGED})
     start_watch(dut, "host", rules_of(dut, "host", **HOST))
     master = AxiMaster(AxiBus.from_prefix(dut, "host_"), dut.clk, dut.rst)
     channels = (

@@ -15,7 +15,7 @@ from etalstm_boards.shell import hbm_name
 from etalstm_hw.contract import BoardRegister, BoardStatus
 from etalstm_sim.benches.axi_memory import AxiMemory
 from etalstm_sim.benches.unkindness import pauses
-from etalstm_sim.benches.watch import HOST, LITE, OF_HOST, rules_of, start_watch
+from etalstm_sim.benches.watch import BRIDGED, HOST, LITE, rules_of, start_watch
 from etalstm_sim.protocol import ADDRESS_FIRST, ALL_PROMISES
 
 PERIODS_PS = {"board": 10_000, "pcie": 4_020, "hbm": 4_000, "accelerator": 5_000}  # the last slower than the others
@@ -43,7 +43,7 @@ class CardTransport(Transport):
         side = {"clock": dut.hbm_clk, "reset": dut.hbm_rst}
         # An address and its data cross to the memory's clock independently.
         rules = {name: {"promises": ALL_PROMISES & ~ADDRESS_FIRST} for name in names}
-        rules[hbm_name(self.ports.host)] = OF_HOST
+        rules[hbm_name(self.ports.host)] = BRIDGED
         self.memory = AxiMemory(dut, names, MEMORY_BYTES, stall=stall, seed=seed, rules=rules, **side)
         start_watch(dut, "dma", rules_of(dut, "dma", **HOST), dut.pcie_clk, dut.pcie_rst)
         start_watch(dut, "host", LITE, dut.pcie_clk, dut.pcie_rst)

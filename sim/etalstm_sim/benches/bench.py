@@ -16,7 +16,7 @@ from etalstm_sim.compiled import toolchain
 from etalstm_sim.compiled.runtime import place_runtime
 
 WAVES = "ETALSTM_WAVES"
-WAVEFORM = "dump.vcd"  # as the Verilator main program of cocotb names it
+WAVEFORM = "dump.vcd"  # the name in cocotb's main program for Verilator
 _LIBRARIES, _LIBRARY_PATH = "libraries", "LD_LIBRARY_PATH"
 _COMPILE_FLAGS = f"-O1 {toolchain.COMPILER_LIMIT}"  # a bench is compiled more often than it runs long
 
@@ -26,7 +26,7 @@ def build_bench(
 ) -> Path:
     """Compile Verilog for cocotb, once per source.
 
-    Only the ports of the top module are visible to the tests: hiding the rest is what keeps the simulation fast.
+    Only the ports of the top module are visible to the tests, which keeps the simulation fast.
 
     Parameters
     ----------
@@ -138,22 +138,22 @@ def run_bench(
         pass  # the results say more
     finally:
         sys.path[:] = search_path
-    seen = f"waveform: {results / WAVEFORM}" if waves else f"set {WAVES}=1 for a waveform"
-    _check(report, log, seen)
+    hint = f"waveform: {results / WAVEFORM}" if waves else f"set {WAVES}=1 for a waveform"
+    _check(report, log, hint)
     return report
 
 
 def _library_path() -> str:
-    """Where a bench's executable finds the libraries of cocotb, and what this process finds."""
+    """Give the search path of libraries: those of cocotb, then those of this process."""
     return os.pathsep.join(filter(None, [str(cocotb_tools.config.libs_dir), os.environ.get(_LIBRARY_PATH)]))
 
 
-def _check(report: Path, log: Path, seen: str):
-    """Raise ``AssertionError`` unless the results say that tests ran and none failed; `seen` ends its message."""
+def _check(report: Path, log: Path, hint: str):
+    """Raise ``AssertionError`` unless the results say that tests ran and none failed; `hint` ends its message."""
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-40:]) if log.exists() else "(no log)"
     assert report.exists(), f"the simulation left no results; end of {log}:\n{tail}"
     cases = ElementTree.parse(report).getroot().findall(".//testcase")
     assert cases, f"no cocotb test ran; end of {log}:\n{tail}"
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     names = ", ".join(case.get("name", "(unnamed)") for case in failed)
-    assert not failed, f"{len(failed)} of {len(cases)} cocotb tests failed: {names}; end of {log}:\n{tail}\n{seen}"
+    assert not failed, f"{len(failed)} of {len(cases)} cocotb tests failed: {names}; end of {log}:\n{tail}\n{hint}"

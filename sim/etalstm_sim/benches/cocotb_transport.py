@@ -43,7 +43,7 @@ class CocotbTransport(Transport):
     Members
     -------
     memory : AxiMemory
-        For what only a simulation can do: faults.
+        The simulated memory, which can inject faults.
     """
 
     poll_seconds = math.inf  # see SimTransport

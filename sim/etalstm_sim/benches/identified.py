@@ -1,4 +1,4 @@
-"""Gives the memory ports of a design the ID signals that memory models insist on."""
+"""Adds ID signals to the memory ports of a design, because memory models need them."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -41,7 +41,7 @@ class Identified(wiring.Component):
         return Out(type(bus)(bus.address_bits, bus.data_bits, id_bits=1))
 
     def elaborate(self, platform):
-        """Connect every member to its like."""
+        """Connect every member to the component's member of that name."""
         m = Module()
         m.submodules.component = component = self._component
         for name, member in component.signature.members.items():
@@ -58,7 +58,7 @@ class Identified(wiring.Component):
 def identified_machine(config: Config, name: str) -> str:
     """Give the Verilog of the whole accelerator, its memory ports with IDs, in a module of a name.
 
-    As in :func:`etalstm_hw.generate.verilog`, what there are many of is written, and so compiled, once each.
+    As in :func:`etalstm_hw.generate.verilog`, a repeated module is written, and so compiled, once.
     """
     inner = f"{name}_inside"
     outer = Identified(generate.Instanced(inner, top_signature(config)))

@@ -16,8 +16,8 @@ _MOODS = {"steady": 8, "open": 3, "late": 4, "shut": 1}  # with their weights, a
 def pauses(probability: float, seed, waiting: Callable[[], bool] = lambda: True) -> Iterator[bool]:
     """Give an endless pattern of pauses: for each cycle whether it is one.
 
-    A channel is in one mood for some cycles, then in another: steady (pauses by chance), open (none), late (pauses
-    while nobody waits), shut (pauses throughout).
+    A channel is in one mood for some cycles, then in another: steady (random pauses), open (no pauses), late (pauses
+    until the other side waits), shut (pauses throughout).
 
     Parameters
     ----------
@@ -63,22 +63,22 @@ def make_unkind(dut, port: str, read, write, *, stall: float, seed, clock, reset
         return lambda: valid.value == 1
 
     channels = [read.ar_channel, read.r_channel]
-    holds, waits = {}, {0: shows("ar")}
+    stalls, waits = {}, {0: shows("ar")}
     if write is not None:
         channels += [write.aw_channel, write.w_channel, write.b_channel]
         # The model accepts two beats ahead of their address by itself; DATA_FIRST needs a whole burst.
         write.w_channel.queue_occupancy_limit = max(write.w_channel.queue_occupancy_limit, 2 * BURST_BEATS)
         order = _WriteOrder(dut, port, clock, reset, seed)
-        holds = {2: order.holds_address, 3: order.holds_data}
+        stalls = {2: order.stalls_address, 3: order.stalls_data}
         waits |= {2: shows("aw"), 3: shows("w")}
     for number, channel in enumerate(channels):
         pattern = pauses(stall, f"{seed} {port} {number}", waits.get(number, lambda: True))
-        channel.set_pause_generator(_either(pattern, holds.get(number, lambda: False)))
+        channel.set_pause_generator(_either(pattern, stalls.get(number, lambda: False)))
 
 
-def _either(pattern, holds):
+def _either(pattern, stalls):
     for pause in pattern:
-        yield pause or holds()
+        yield pause or stalls()
 
 
 class _Order(Enum):
@@ -91,7 +91,7 @@ class _Order(Enum):
 class _WriteOrder:
     """Draws for each write burst when its address and its data are accepted.
 
-    A pause may come a cycle late, so an order may be missed by a beat; that is an order too.
+    A pause may come a cycle late, so that an order is missed by a beat. That order is allowed, too.
     """
 
     def __init__(self, dut, port, clock, reset, seed):
@@ -102,13 +102,13 @@ class _WriteOrder:
         self._begin()
         cocotb.start_soon(self._watch())
 
-    def holds_address(self) -> bool:
+    def stalls_address(self) -> bool:
         """Whether the next address has to wait."""
         if self._order is _Order.SHOWN_FIRST:
             return self._bursts <= self._addresses and not self._is("wvalid")
         return self._order is _Order.DATA_FIRST and self._bursts <= self._addresses
 
-    def holds_data(self) -> bool:
+    def stalls_data(self) -> bool:
         """Whether the next beat has to wait."""
         return self._order is _Order.ADDRESS_FIRST and self._addresses <= self._bursts
 

@@ -18,9 +18,9 @@ _CHANNELS = {
     "b": ("driven", {"id": "bid", "resp": "bresp"}),
 }
 LITE = Rules(4, burst_beats=1, promises=ALL_PROMISES & ~ADDRESS_FIRST)  # a bus of 32-bit registers
-# The host's bus of a card, which XDMA drives; and what the bridge makes of it for the memory.
+# Of a card: the host's bus, which XDMA drives, and the bus behind the bridge, to the memory.
 HOST = {"burst_beats": 256, "promises": WHOLE_BEATS}
-OF_HOST = {"promises": WHOLE_BEATS | ALIGNED_BURSTS}
+BRIDGED = {"promises": WHOLE_BEATS | ALIGNED_BURSTS}
 _RESET_CYCLES = 10_000  # a design must be reset by then: nothing is judged before
 
 
@@ -74,15 +74,15 @@ async def watch(dut, port: str, rules: Rules, clock=None, reset=None) -> None:
 
 
 class _Channel:
-    """The signals of one channel; `waits` as long as a payload was shown and not taken."""
+    """The signals of one channel; `waits` while a payload is shown and not taken."""
 
     def __init__(self, dut, port, name, rules):
         def signal(field):
             return getattr(dut, f"{port}__{name}{field}", None)
 
-        part, fields = _CHANNELS[name]
+        side, fields = _CHANNELS[name]
         self.valid, self.waits = signal("valid"), False
-        self._name, self._part, self._data = name, part, signal("data")
+        self._name, self._side, self._data = name, side, signal("data")
         self._ready = signal("ready")
         self._defaults = self._absent(name, rules)
         self._signals = {
@@ -91,13 +91,13 @@ class _Channel:
 
     @staticmethod
     def _absent(name, rules):
-        """What AXI has a signal be that a port leaves out."""
+        """Give AXI's values of signals that a port leaves out."""
         if name in ("ar", "aw"):
             return {"size": rules.beat_bytes.bit_length() - 1, "burst": 1}
         return {"w": {"strobe": (1 << rules.beat_bytes) - 1, "wlast": True}, "r": {"rlast": True}}.get(name, {})
 
     def show(self, shown, driven):
-        """Fill in what the channel shows; give the data, which the structures only point to."""
+        """Write the channel's signals to the structures; give the data, to which they only point."""
         valid = self.valid.value == 1
         ready = valid and self._ready.value == 1
         judged_data = self.waits or (valid and not ready)
@@ -105,16 +105,16 @@ class _Channel:
         if not valid:
             return None
         sides = {"shown": shown, "driven": driven, "read": shown.read, "write": shown.write}
-        part = sides[self._part]
-        setattr(part, "valid" if self._part in ("read", "write") else f"{self._name}valid", True)
+        side = sides[self._side]
+        setattr(side, "valid" if self._side in ("read", "write") else f"{self._name}valid", True)
         setattr(driven if self._name in ("ar", "aw", "w") else shown, f"{self._name}ready", ready)
         for attribute, value in self._defaults.items():
-            setattr(part, attribute, value)
+            setattr(side, attribute, value)
         for attribute, signal in self._signals.items():
-            setattr(part, attribute, int(signal.value))
+            setattr(side, attribute, int(signal.value))
         if self._data is None or not judged_data:
             return None
         data = int(self._data.value).to_bytes(len(self._data) // 8, "little")
         payload = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
-        part.data = ctypes.addressof(payload)
+        side.data = ctypes.addressof(payload)
         return payload

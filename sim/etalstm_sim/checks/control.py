@@ -1,4 +1,4 @@
-"""What the sequencer does with a program: loops, address registers, and what it refuses itself."""
+"""The sequencer's work on a program: loops, address registers, and refusals of its own."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -11,7 +11,7 @@ _MODULUS = 1 << contract.ADDRESS_BITS
 
 
 class Refusal(NamedTuple):
-    """What ends a program before its HALT.
+    """A refused instruction, which ends a program before its HALT.
 
     Members
     -------
@@ -22,8 +22,8 @@ class Refusal(NamedTuple):
     before : int
         Instructions that the engine completes before it.
     is_late : bool
-        The engine finds it while other instructions are under way: at that time it may have completed fewer, or have
-        counted this one, too.
+        The engine refuses it while other instructions are in flight. Then it may have completed fewer, or have counted
+        this one, too.
     """
 
     status: Status
@@ -43,7 +43,7 @@ class Issued(NamedTuple):
     instruction : Instruction
     engine : Engine
     address : int
-        With its register added.
+        Effective: with its register added.
     """
 
     number: int
@@ -59,7 +59,7 @@ class Control:
     ----------
     words : iterable of int
     most_steps : int
-        Executed instructions after which the walk ends, as a loop may have 2^32 turns.
+        Executed instructions after which the walk ends, because a loop may have 2^32 turns.
 
     Members
     -------
@@ -124,7 +124,7 @@ class Control:
         return False
 
     def _enters(self, at: int, turns: int, length: int) -> bool:
-        """Begin a loop, unless it is malformed."""
+        """Begin a loop; False if it is malformed."""
         end, limit = at + 1 + length, self._loops[-1][1] if self._loops else len(self._program)
         if not turns or not length or end > limit or len(self._loops) == contract.LOOP_DEPTH:
             return False

@@ -1,4 +1,4 @@
-"""What the engines check of a single instruction: fields, lane addresses, windows."""
+"""Checks of single instructions by the engines: fields, lane addresses, windows."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ NOTHING = frozenset[Status]()
 
 @dataclass(frozen=True)
 class Check:
-    """What an engine finds of an instruction.
+    """The result of checking an instruction.
 
     Members
     -------
     refusal : Status or None
-        It is refused, whatever the data.
+        With which the instruction is refused, whatever the data.
     possible : frozenset of Status
-        The data decide whether it is refused with these.
+        With which it may be refused: the data decide.
     by_sequencer : bool
-        A refusal is the sequencer's.
+        The sequencer refuses it, not the engine.
     is_late : bool
-        It is refused while other instructions of the engine are under way.
+        It is refused while other instructions of the engine are in flight.
     work : int
-        Vectors, or beats, that the engine moves.
+        Vectors or beats that the engine moves.
     reads : tuple of int
-        Beats with the indices of the streams that are read, in order.
+        Beats with indices of the streams that are read, in order.
     elements : int
         Of each of these streams.
     writes : tuple of range
@@ -69,19 +69,19 @@ class Engines:
     def __init__(self, sizes: Sizes):
         self._sizes, self._config = sizes, sizes.config
         self._channels = sizes.config.channels // sizes.groups  # of a group
-        self._of: dict[Opcode | None, Callable[[dict[str, int], int], Check]] = {
+        self._checks: dict[Opcode | None, Callable[[dict[str, int], int], Check]] = {
             Opcode.LOAD: self._load,
             Opcode.LOAD_ROWS: self._load_rows,
             Opcode.STORE: self._store,
             Opcode.TRANSPOSE: self._transpose,
             Opcode.VECTOR: self._vector,
             Opcode.CAST: self._cast,
-            Opcode.MAC: lambda fields, address: Check(),  # it depends on the CAST
+            Opcode.MAC: lambda fields, address: Check(),  # a MAC is checked with its CAST
         }
 
     def check(self, instruction: Instruction, address: int) -> Check:
         """Check an instruction with its effective address."""
-        return self._of[instruction.opcode](instruction.fields, address)
+        return self._checks[instruction.opcode](instruction.fields, address)
 
     def _load(self, fields: dict[str, int], address: int) -> Check:
         beats = fields["outer"] * fields["inner"] * self._config.vector_beats
@@ -108,7 +108,7 @@ class Engines:
         return Check(refusal, is_late=True, work=beats, elements=elements, writes=writes)
 
     def _lanes(self, fields: dict[str, int], *, written: bool) -> Status | None:
-        """Check the lane side of a LOAD or a STORE."""
+        """Check the lane memory and addresses of a LOAD or a STORE."""
         memory = Memory(fields["memory"])
         if memory == Memory.SUMS if written else memory in (Memory.WEIGHTS, Memory.BIAS):
             return Status.BAD_FIELD
@@ -117,7 +117,7 @@ class Engines:
         return Status.BAD_ADDRESS if beyond else None
 
     def _load_rows(self, fields: dict[str, int], address: int) -> Check:
-        """Check the maps, which the sequencer reads, and the rows, of which the maps choose some."""
+        """Check the maps, which the sequencer reads, and the rows, from which the maps choose."""
         per_lane = 1 if fields["single"] else _ROWS
         left, beats = fields["outer"], per_lane * self._config.vector_beats
         for block in blocks(fields):
@@ -143,7 +143,7 @@ class Engines:
             or leaves(depth, first % (1 << contract.LANE_ADDRESS_BITS), (1, 0), inner)
             for n, first in enumerate(lane)
         ]
-        if all(bad):  # one row at least is read
+        if all(bad):  # at least one row is read
             return Check(Status.BAD_ADDRESS, is_late=True, work=work)
         return Check(possible=frozenset({Status.BAD_ADDRESS}) if any(bad) else NOTHING, work=work)
 
@@ -185,7 +185,7 @@ class Engines:
         return Check(work=fields["outer"] * fields["inner"])
 
     def _cast(self, fields: dict[str, int], address: int) -> Check:
-        """Check the blocks in order; those before a refused one are read."""
+        """Check the blocks in order; blocks before a refused one are read."""
         config, vectors = self._config, fields["gates"] * fields["batch"]
         beats, compressed = vectors * config.vector_beats, fields["compressed"]
         most_sums = contract.cast_sums(config.lanes, config.broadcast_words)
@@ -220,5 +220,5 @@ def blocks(fields: dict[str, int]) -> Iterator[Block]:
 
 
 def inner_indices(fields: dict[str, int], lanes: int) -> int:
-    """Give how many inner indices a block of a CAST has from its first sum on."""
+    """Count the inner indices of a block of a CAST, from its first sum on."""
     return fields["gates"] * lanes if fields["batch_outer"] else fields["batch"]

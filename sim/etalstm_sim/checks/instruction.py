@@ -26,7 +26,7 @@ class Instruction(NamedTuple):
     advances : tuple of (register, amount)
         Of an ADVANCE.
     refusal : Status or None
-        Why the sequencer refuses the instruction wherever it stands.
+        With which the sequencer refuses the instruction, wherever it stands.
     """
 
     word: int

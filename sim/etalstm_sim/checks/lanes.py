@@ -9,7 +9,7 @@ _ADDRESSES = 1 << LANE_ADDRESS_BITS
 
 
 def depth_of(config: Config, memory: Memory) -> int:
-    """Give the vectors of a lane memory."""
+    """Give how many vectors a lane memory has."""
     return {
         Memory.WEIGHTS: config.weight_depth,
         Memory.SCRATCH: config.scratch_depth,
@@ -19,7 +19,7 @@ def depth_of(config: Config, memory: Memory) -> int:
 
 
 def source_depth(config: Config, source: Source) -> int:
-    """Give the addresses that an operand of a VECTOR may have."""
+    """Give how many addresses an operand of a VECTOR has."""
     memories = {Source.SCRATCH: config.scratch_depth, Source.SUMS: config.queue_depth}
     return memories.get(source, PARAMETERS)
 

@@ -1,4 +1,4 @@
-"""How a program ends, as far as its instructions tell."""
+"""Predicts how a program ends, as far as its instructions decide it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,14 +25,14 @@ class Ending:
     Members
     -------
     refusals : frozenset of Refusal
-        Of each engine the first instruction that it refuses, and that of the sequencer. The program ends with one of
-        them. Which one depends on time if there are several.
+        The first refusal of each engine, and of the sequencer. The program ends with one of them. If there are several,
+        timing decides which one.
     possible : frozenset of Status
-        Further ends, which depend on data or on time.
+        Further statuses, which depend on data or on timing.
     work : int
-        Vectors and scalars that the engines move at most.
+        Vectors and scalars that the engines move, at most.
     is_cut : bool
-        The program was longer than :data:`MOST_STEPS`; nothing is said of the rest.
+        The program was longer than :data:`MOST_STEPS`; the rest is not checked.
     """
 
     refusals: frozenset[Refusal]
@@ -64,7 +64,7 @@ class Model:
     ----------
     sizes : Sizes
     most_steps : int
-        Executed instructions after which a program is given up.
+        Executed instructions after which the model stops.
     """
 
     def __init__(self, sizes: Sizes, most_steps: int = MOST_STEPS):
@@ -73,21 +73,21 @@ class Model:
         self._streams = Streams(sizes.config.beat_words)
 
     def run(self, words: Iterable[int]) -> Ending:
-        """Tell how a program ends; what it writes is in the windows from then on."""
-        walk = self._walked(words)
+        """Predict how a program ends; what it writes is in the windows from then on."""
+        walk = self._walk(words)
         self._streams = walk.streams
         return walk.ending
 
     def ending(self, words: Iterable[int], *, unordered: int | None = None) -> Ending:
-        """Tell how a program ends that is right but for one field.
+        """Predict how a valid program with one changed field ends.
 
         Parameters
         ----------
         words : iterable of int
         unordered : int, optional
-            Number of an instruction that may make others begin too early: streams may be read while they are written.
+            Number of an instruction that may let others begin too early: streams may be read while they are written.
         """
-        walk = self._walked(words)
+        walk = self._walk(words)
         refusal = walk.refusals.get(None)
         if unordered is not None and walk.reads_streams and not (refusal and refusal.number == unordered):
             walk.possible.add(Status.BAD_STREAM)
@@ -102,14 +102,14 @@ class Model:
             self._checks[key] = self._engines.check(instruction, address)
         return self._checks[key]
 
-    def _walked(self, words: Iterable[int]) -> "_Walk":
+    def _walk(self, words: Iterable[int]) -> "_Walk":
         walk = _Walk(self, self._sizes, self._streams.copy())
         walk.run(Control(words, self._most_steps))
         return walk
 
 
 class _Walk:
-    """Goes through a program, and collects what is found.
+    """A walk through a program, which collects refusals and possible endings.
 
     Members
     -------
@@ -124,8 +124,8 @@ class _Walk:
     def __init__(self, model: Model, sizes: Sizes, streams: Streams):
         self._model, self._sizes, self.streams = model, sizes, streams
         self._pairs = Pairs(sizes.config)
-        self._given = dict.fromkeys(Engine, 0)  # instructions of each engine
-        self._parts = 0  # LOADs that are completed and counted with the next one only
+        self._dispatched = dict.fromkeys(Engine, 0)  # instructions of each engine
+        self._joined_loads = 0  # LOADs that complete, and count, together with the next one
         self.refusals: dict[Engine | None, Refusal] = {}
         self.possible: set[Status] = set()
         self.reads_streams = self.is_cut = False
@@ -133,13 +133,13 @@ class _Walk:
 
     @property
     def ending(self) -> Ending:
-        """What was found."""
+        """The ending, as the walk found it."""
         return Ending(frozenset(self.refusals.values()), frozenset(self.possible), self.work, self.is_cut)
 
     def run(self, control: Control) -> None:
-        """Walk through the whole program, or up to what the sequencer refuses."""
+        """Walk through the whole program, or up to an instruction that the sequencer refuses."""
         for issued in control:
-            self._take(issued)
+            self._check(issued)
             if None in self.refusals:
                 return
         self.is_cut = control.is_cut
@@ -150,34 +150,34 @@ class _Walk:
         if self._pairs.may_block:
             self.possible.add(Status.STUCK)
 
-    def _take(self, issued: Issued) -> None:
-        """Check an instruction: its streams first, as an engine does."""
+    def _check(self, issued: Issued) -> None:
+        """Check an instruction, its streams first as an engine does."""
         number, instruction, engine, address = issued
         fields = instruction.fields
-        if fields["wait_load"] and self._parts >= fields["wait_load"]:
+        if fields["wait_load"] and self._joined_loads >= fields["wait_load"]:
             self.possible.add(Status.STUCK)
         check = self._model.check(instruction, address)
         if check.reads:
             self._read(number, engine, check, bf16=instruction.opcode == Opcode.LOAD and bool(fields["bf16"]))
         stopped = engine in self.refusals
-        self._find(number, engine, check)
+        self._note(number, engine, check)
         if engine in (Engine.CAST, Engine.MAC):
             self._pair(number, engine, fields)
         elif instruction.opcode == Opcode.LOAD:
-            self._parts += fields["more"]
+            self._joined_loads += fields["more"]
         elif engine == Engine.STORE and not stopped:
             self._store(number, instruction, address, check)
-        self._given[engine] += 1
+        self._dispatched[engine] += 1
 
-    def _find(self, number: int, engine: Engine, check: Check) -> None:
-        """Note what is said of an instruction, unless its engine has stopped before."""
+    def _note(self, number: int, engine: Engine, check: Check) -> None:
+        """Note the result of a check, unless the engine has stopped before."""
         refuses = None if check.by_sequencer else engine
         if engine in self.refusals:
             return
         self.work += check.work
         self.possible |= check.possible
         if check.refusal:
-            before = self._given[engine] - (self._parts if engine == Engine.LOAD else 0)
+            before = self._dispatched[engine] - (self._joined_loads if engine == Engine.LOAD else 0)
             self.refusals[refuses] = Refusal(check.refusal, refuses, number, before, check.is_late)
 
     def _pair(self, number: int, engine: Engine, fields: dict[str, int]) -> None:
@@ -185,18 +185,18 @@ class _Walk:
             return  # no MAC from here on gets all of its scalars
         found = self._pairs.cast(fields) if engine == Engine.CAST else self._pairs.mac(number, fields)
         if found:
-            self._find(found[0], Engine.MAC, found[1])
+            self._note(found[0], Engine.MAC, found[1])
 
     def _read(self, number: int, engine: Engine, check: Check, *, bf16: bool) -> None:
-        """Read streams in order; those before a refused one are read."""
+        """Read streams in order; streams before a refused one are read."""
         self.reads_streams = True
         if Engine.STORE in self.refusals:
-            return  # who reads what would have been written waits for it
+            return  # the reader waits for a stream that is never written
         for index in check.reads:
             reading = self.streams.read(index, check.elements, bf16=bf16)
             if reading is not Reading.WHOLE:
                 refusal, possible = _READINGS[reading]
-                self._find(number, engine, Check(refusal, possible))
+                self._note(number, engine, Check(refusal, possible))
 
     def _store(self, number: int, instruction: Instruction, address: int, check: Check) -> None:
         """Write beats or a stream. A stream may outgrow its log before a lane address is refused."""
@@ -209,6 +209,6 @@ class _Walk:
         stream = Stream(check.elements, bool(fields["bf16"]), fields["log"], begins)
         room = self.streams.append(address, stream, first=bool(fields["first"]), end=fields["end"])
         if room is Room.TOO_LITTLE and not check.refusal:
-            self._find(number, Engine.STORE, Check(Status.OVERFLOW))
+            self._note(number, Engine.STORE, Check(Status.OVERFLOW))
         elif room is not Room.ENOUGH:
             self.possible.add(Status.OVERFLOW)

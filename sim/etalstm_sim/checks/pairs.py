@@ -1,4 +1,4 @@
-"""Each MAC with the CAST that it is paired with: the first with the first, and so on."""
+"""Pairs each MAC with its CAST: the first with the first, and so on."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from etalstm_sim.checks.engines import NOTHING, Check, blocks, inner_indices
 
 
 @dataclass(frozen=True)
-class _Sent:
-    """What a CAST sends.
+class _Cast:
+    """What a CAST broadcasts.
 
     Members
     -------
@@ -20,9 +20,9 @@ class _Sent:
     terms : int
         Outer indices.
     own_sums, sums : int
-        Inner indices up to the last of this CAST, and of all CASTs since `start`.
+        Inner indices up to the last one of this CAST, and of all CASTs since `start`.
     whole : bool
-        It has `start` and `finish`: each sum begins here.
+        It has `start` and `finish`: each sum begins and ends here.
     finish : bool
     """
 
@@ -45,36 +45,36 @@ class Pairs:
     Members
     -------
     may_block : bool
-        A MAC went out before its CAST, or so many CASTs before their MACs that a queue may be full: then engines may
-        wait for each other.
+        A MAC was dispatched before its CAST, or so many CASTs before their MACs that a queue may be full. Then engines
+        may wait for each other.
     """
 
     def __init__(self, config: Config):
         self._config = config
-        self._casts: deque[_Sent] = deque()
+        self._casts: deque[_Cast] = deque()
         self._macs: deque[tuple[int, dict[str, int]]] = deque()
         self._sums = 0
         self.may_block = False
 
     @property
     def are_whole(self) -> bool:
-        """No CAST is without a MAC, no MAC without a CAST."""
+        """Every CAST has a MAC, and every MAC a CAST."""
         return not self._casts and not self._macs
 
     def cast(self, fields: dict[str, int]) -> tuple[int, Check] | None:
-        """Add a CAST; give the number of the MAC that waits for it, and what is to be said of it."""
+        """Add a CAST; give the number of the MAC that waits for it, and the MAC's check."""
         lanes = [block.lanes for block in islice(blocks(fields), fields["blocks"])]
         own = fields["first_sum"] + max(inner_indices(fields, count) for count in lanes)
         self._sums = max(own, 0 if fields["start"] else self._sums)
         whole = bool(fields["start"] and fields["finish"])
         terms = len(lanes) * fields["batch"] if fields["batch_outer"] else fields["gates"] * sum(lanes)
         shape = fields["tiles"], bool(fields["narrow"])
-        self._casts.append(_Sent(*shape, terms, own, self._sums, whole, bool(fields["finish"])))
+        self._casts.append(_Cast(*shape, terms, own, self._sums, whole, bool(fields["finish"])))
         self.may_block |= len(self._casts) > self._config.instruction_queue
         return self._pair()
 
     def mac(self, number: int, fields: dict[str, int]) -> tuple[int, Check] | None:
-        """Add a MAC; give its number and what is to be said of it, if its CAST is there."""
+        """Add a MAC; give its number and check, if its CAST is there."""
         self._macs.append((number, fields))
         self.may_block |= not self._casts
         return self._pair()
@@ -85,18 +85,18 @@ class Pairs:
         number, fields = self._macs.popleft()
         return number, self._check(fields, self._casts.popleft())
 
-    def _check(self, fields: dict[str, int], sent: _Sent) -> Check:
-        """Check a MAC's addresses. Zeros are not sent: only of a sum that begins here it is known that it is used."""
+    def _check(self, fields: dict[str, int], cast: _Cast) -> Check:
+        """Check a MAC's addresses. Zeros are not broadcast: only a sum that begins here is used for certain."""
         tiles, config = fields["tiles"], self._config
-        if tiles != sent.tiles:
+        if tiles != cast.tiles:
             return Check(Status.BAD_FIELD, is_late=True)
-        vectors = (tiles + 1) // 2 if sent.narrow else tiles
-        sums = sent.sums if sent.finish else sent.own_sums
-        weights = fields["weights"] + sent.terms * vectors > config.weight_depth
+        vectors = (tiles + 1) // 2 if cast.narrow else tiles
+        sums = cast.sums if cast.finish else cast.own_sums
+        weights = fields["weights"] + cast.terms * vectors > config.weight_depth
         beyond_sums = fields["sums"] + sums * tiles > config.queue_depth
         bias = fields["start"] == Start.BIAS and fields["bias"] + tiles > config.bias_depth
-        work = sent.terms * sums * tiles
-        if sent.whole and (beyond_sums or bias):
+        work = cast.terms * sums * tiles
+        if cast.whole and (beyond_sums or bias):
             return Check(Status.BAD_ADDRESS, is_late=True, work=work)
         beyond = weights or beyond_sums or bias
         return Check(possible=frozenset({Status.BAD_ADDRESS}) if beyond else NOTHING, work=work)

@@ -1,6 +1,6 @@
-"""What docs/contract/contract.md says of a valid program of which one field has another value.
+"""The ending of a valid program with one changed field, by docs/contract/contract.md.
 
-The tables are written from that text, not taken from the hardware: they are what the hardware is compared with.
+The tables are written from that text, not taken from the hardware, which is compared with them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from etalstm_hw.contract import Memory, Opcode, Source, Status, VectorOp
 OPCODES = (1 << contract.OPCODE_BITS) - 1
 _KNOWN = frozenset(Opcode)
 ENDS = frozenset({Status.DONE, Status.STUCK, Status.BAD_FIELD, Status.BAD_ADDRESS, Status.BAD_STREAM, Status.OVERFLOW})
-"""How a program may end of which the text says no more."""
+"""Statuses of a program of which the text says only that it ends."""
 
 _REMEMBERED = 1 << 14  # decoded instructions: the same ones come in every case
 COUNTS = {
@@ -78,14 +78,14 @@ class Expected:
     same: bool = False
 
     @property
-    def is_said(self) -> bool:
-        """The text says it of this case; otherwise it only has to end."""
+    def is_definite(self) -> bool:
+        """The text says how this case ends; otherwise it only has to end."""
         return self.same or len(self.statuses) == 1
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the text calls a vector, a window, groups and the broadcaster's buffer.
+    """The sizes of vectors, windows, groups and the broadcaster's buffer, which the text refers to.
 
     Members
     -------
@@ -100,7 +100,7 @@ class Sizes:
 
 
 def expected(words: Sequence[int], change: Change, addresses: Iterable[int], sizes: Sizes) -> Expected:
-    """Say how a program may end.
+    """Predict how a program may end.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def expected(words: Sequence[int], change: Change, addresses: Iterable[int], siz
     opcode = Opcode(words[change.number] & OPCODES)
     status = refused(change.of(words), sizes.config.lanes)
     if status:
-        # What a loop repeats too often may end the program before that.
+        # A body that a loop repeats too often may end the program before that.
         return Expected(ENDS | {status} if opcode == Opcode.LOOP else frozenset({status}))
     if change.field == "opcode":
         return Expected(ENDS)
@@ -131,7 +131,7 @@ def expected(words: Sequence[int], change: Change, addresses: Iterable[int], siz
 
 
 def refused(words: Sequence[int], vector_words: int) -> Status | None:
-    """Tell why the sequencer refuses a program, if it does."""
+    """Give the status with which the sequencer refuses a program; None if it does not."""
     ends: list[int] = []
     for number, word in enumerate(words):
         while ends and ends[-1] == number:
@@ -196,7 +196,7 @@ def _bad_address(opcode: Opcode, fields: dict[str, int], addresses: Iterable[int
 
 
 def _is_without_effect(opcode: Opcode, fields: dict[str, int], change: Change) -> bool:
-    """Tell whether nobody looks at a field, or only those who count cycles and bytes."""
+    """Tell whether a field is unused, or only changes counts of cycles and bytes."""
     field, of_header = change.field, change.field in contract.HEADER
     if opcode in (Opcode.LOOP, Opcode.ADVANCE, Opcode.HALT):
         return of_header
@@ -212,7 +212,7 @@ def _is_without_effect(opcode: Opcode, fields: dict[str, int], change: Change) -
 def is_weaker(change: Change) -> bool:
     """Tell whether instructions may begin earlier than in the valid program.
 
-    A wait counts the instructions of an engine, so a change of what is dispatched moves what the later ones wait for.
+    A wait counts instructions of an engine. So if others are dispatched, later waits are for other instructions.
     """
     if change.field in ("opcode", "more", "turns", "length"):
         return True

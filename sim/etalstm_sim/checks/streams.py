@@ -1,4 +1,4 @@
-"""Which beats of a window hold indices of compressed streams: known without a value."""
+"""Tracks which beats of a window hold indices of compressed streams, without any data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -8,11 +8,11 @@ from etalstm_hw.contract import STREAM_BLOCK
 
 
 class Reading(Enum):
-    """What comes of reading a stream."""
+    """The result of reading a stream."""
 
     WHOLE = "whole"
     REFUSED = "refused"  #: its index has another number of elements
-    UNKNOWN = "unknown"  #: other data may lie there
+    UNKNOWN = "unknown"  #: there may be other data
 
 
 class Room(Enum):
@@ -33,7 +33,7 @@ class Stream:
     bf16 : bool
     log : int
     beats : range
-        All beats that the stream may have.
+        All beats that the stream may occupy.
     run : int
         Streams with the same number were appended one after the other.
     """
@@ -47,7 +47,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Log:
-    """How far a log has come, at least and at most, since it began."""
+    """The end of a log, at least and at most."""
 
     least: int
     most: int
@@ -65,18 +65,18 @@ class Streams:
     def __init__(self, beat_words: int):
         self._beat_words = beat_words
         self._indices: dict[int, Stream | None] = {}  # None: overwritten
-        self._bodies = range(0)  # all beats that streams may have
+        self._bodies = range(0)  # all beats that streams may occupy
         self._logs: dict[int, Log] = {}
         self._runs = 0  # how often a log has begun
 
     def copy(self) -> "Streams":
-        """Give these streams as a program finds them: it continues no log."""
+        """Copy the streams for a new program, which continues no log."""
         copied = Streams(self._beat_words)
         copied._indices, copied._bodies, copied._runs = dict(self._indices), self._bodies, self._runs
         return copied
 
     def write(self, beats: range) -> None:
-        """Overwrite some beats with anything else."""
+        """Overwrite some beats with other data."""
         for beat in range(beats.start, beats.stop) if len(beats) < len(self._indices) else list(self._indices):
             if beat in self._indices and beat in beats:
                 self._indices[beat] = None
@@ -90,9 +90,9 @@ class Streams:
         ----------
         index : int
         stream : Stream
-            Its `beats` begin where the log begins anew, if it does.
+            If the log begins anew, its `beats` begin there.
         first : bool
-            It does.
+            The log begins anew.
         end : int
             Of the log, exclusive.
         """
@@ -134,7 +134,7 @@ class Streams:
         return -(-masks // self._beat_words), -(-(masks + kept) // self._beat_words)
 
     def _overlapping(self, beats: range) -> Iterator[tuple[int, Stream]]:
-        """Give the streams that may have one of some beats, with their indices."""
+        """Give the streams that may occupy some of these beats, with their indices."""
         if beats.stop <= self._bodies.start or self._bodies.stop <= beats.start:
             return
         for index, stream in list(self._indices.items()):
@@ -142,7 +142,7 @@ class Streams:
                 yield index, stream
 
     def _write_body(self, beats: range, run: int) -> None:
-        """Write a stream's beats: those that were appended before it keep theirs."""
+        """Write a stream's beats; streams that were appended before it in the same run stay."""
         for index, stream in self._overlapping(beats):
             if stream.run != run:
                 self._indices[index] = None

@@ -24,7 +24,7 @@ def is_of_channel(name: str) -> bool:
 
 
 class Core(wiring.Component):
-    """An accelerator with a port for each channel in the place of the channel.
+    """An accelerator with ports instead of channels: one for each channel.
 
     Together with its channels it behaves like :class:`etalstm_hw.machine.top.Top`, cycle by cycle.
 
@@ -52,7 +52,7 @@ class Core(wiring.Component):
         super().__init__({**self._machine, **ports, RESET: Out(1)})
 
     def elaborate(self, _platform):
-        """The machine around sockets, whose signals are the ports."""
+        """Put sockets into the machine, and bring their signals out as ports."""
         m = Module()
         sockets = iter(self._sockets)
         m.submodules.machine = machine = Top(self._config, channel=lambda _: next(sockets))
@@ -68,7 +68,7 @@ class Core(wiring.Component):
 
 
 class _Socket(wiring.Component):
-    """Has the members of a channel and does nothing; `reset` is the reset that a channel in its place would see."""
+    """Has the members of a channel and no logic; `reset` is the reset of a channel there."""
 
     def __init__(self, channel):
         self.reset = Signal()

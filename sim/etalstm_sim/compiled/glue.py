@@ -7,7 +7,7 @@ from etalstm_sim.compiled.registered import MODULE
 
 _TOP = f"V{MODULE}"  # Verilator's class
 
-# Verilator renames a port whose name it thinks reserved; which these are depends on its version.
+# Verilator renames ports whose names it reserves; these differ between its versions.
 _INTERRUPT = """
 template <class Top> auto interrupt(const Top& top, int) -> decltype(top.interrupt) { return top.interrupt; }
 template <class Top> auto interrupt(const Top& top, long) -> decltype(top.__SYM__interrupt) {
@@ -15,7 +15,7 @@ template <class Top> auto interrupt(const Top& top, long) -> decltype(top.__SYM_
 }
 """
 
-# Names in memory.h of what a manager shows and is shown; `size`, `burst`, `id` and the write channels may be missing.
+# Names in memory.h of a manager's signals; `size`, `burst`, `id` and the write channels may be missing.
 _ADDRESS = {"valid": "valid", "addr": "address", "len": "length", "size": "size", "burst": "burst", "id": "id"}
 _SHOWN = {f"ar{port}": f"read.{field}" for port, field in _ADDRESS.items()}
 _SHOWN |= {f"aw{port}": f"write.{field}" for port, field in _ADDRESS.items()}
@@ -122,12 +122,12 @@ def glue(ports: list[dict], waveform: str | None = None, observed: bool = False)
 
 
 def member(name: str) -> str:
-    """Name of a port in Verilator's C++, which keeps double underscores for itself."""
+    """Give a port's name in Verilator's C++, which reserves double underscores."""
     return name.replace("__", "___05F")
 
 
 def _check(names: dict, count: int):
-    """Raise ``ValueError`` for a port that nothing would drive, or that is missing."""
+    """Raise ``ValueError`` for a port that is missing, or that the simulation does not know."""
     driven = {"clk", "rst", *_TIED, *(f"control__{name}" for name in _CONTROL)}
     driven |= {f"port{n}__{name}" for n in range(count) for name in (*_DRIVEN, "rdata")}
     unknown = sorted(name for name, port in names.items() if port["direction"] == "input" and name not in driven)

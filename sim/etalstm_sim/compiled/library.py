@@ -34,7 +34,7 @@ APART_CHANNELS = 8
 _CHANNEL_FILES = ("channel.v", f"{CHANNEL}.v", "channel.vlt")
 _SOURCES = ("protocol.h", "protocol.cpp", "memory.h", "memory.cpp", "simulation.cpp")
 _COMPILE_FLAGS = "-std=c++17 -march=native -fno-plt -fvisibility-inlines-hidden -DVL_USER_FATAL"
-# In files of this size two cores compile it at -O3 as fast as in one piece at -O1, and it runs a tenth faster.
+# In files of this size, two cores compile -O3 as fast as one piece at -O1, and the result runs a tenth faster.
 _FLAGS = ("--output-split", "20000")
 _OPTIMISE = ("OPT_FAST=-O3", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _FST_HEADERS = ("lz4.h", "zlib.h")
@@ -85,7 +85,7 @@ class Library:
 
     @property
     def cost(self) -> dict[str, float]:
-        """What the build took, whenever it was: ``seconds``, and ``cpu_seconds`` of all its processes."""
+        """The cost of the build, also of an earlier one: ``seconds``, and ``cpu_seconds`` of all its processes."""
         return json.loads((self.path.parent / COST).read_text())
 
     @property
@@ -102,23 +102,23 @@ def repeated_modules(verilog: str) -> list[str]:
 
 
 def _instances_apart(verilog: str) -> str:
-    """Have Verilator keep the logic of each instance of these together, in functions of its own.
+    """Give directives by which Verilator keeps each instance of repeated modules in functions of its own.
 
-    Else it goes through all lanes signal by signal: that is slower, and takes longer to compile.
+    Without them it evaluates all lanes signal by signal, which is slower and takes longer to compile.
     """
     return "\n".join(["`verilator_config", *(f'no_inline -module "{name}"' for name in repeated_modules(verilog)), ""])
 
 
 @cache
 def _generator_key() -> tuple[str, ...]:
-    """Everything but the configuration that decides what Verilog comes out."""
+    """Give everything besides the configuration that decides the generated Verilog."""
     directory = Path(etalstm_hw.__file__).parent
     texts = [f"{path.relative_to(directory)}\n{path.read_text()}" for path in sorted(directory.rglob("*.py"))]
     return *texts, version("amaranth")
 
 
 def is_apart(config: Config) -> bool:
-    """Whether the machine's simulator compiles a channel once, which pays for many channels."""
+    """Tell whether the machine's simulator compiles one channel for all, which pays for many channels."""
     return config.channels >= APART_CHANNELS
 
 
@@ -132,18 +132,18 @@ def design(config: Config, apart: bool | None = None) -> Design:
         Leave the channels out, so that a simulator compiles one of them once. None: as :func:`is_apart` says.
     """
     apart = is_apart(config) if apart is None else apart
-    parts = ("core", "channel") if apart else ("top",)
+    names = ("core", "channel") if apart else ("top",)
 
     def build(directory: Path):
-        for part, made in zip(parts, _core_and_channel(config) if apart else [_whole(config)], strict=True):
-            (directory / f"{part}.v").write_text(made.verilog)
-            (directory / f"{part}.json").write_text(json.dumps(made.ports))
+        for name, made in zip(names, _core_and_channel(config) if apart else [_whole(config)], strict=True):
+            (directory / f"{name}.v").write_text(made.verilog)
+            (directory / f"{name}.json").write_text(json.dumps(made.ports))
 
-    key = [json.dumps(config.as_dict(), sort_keys=True), *parts, *_generator_key()]
+    key = [json.dumps(config.as_dict(), sort_keys=True), *names, *_generator_key()]
     directory, _ = toolchain.compiled_build("verilog", key, build)
     found = [
-        Design((directory / f"{part}.v").read_text(), json.loads((directory / f"{part}.json").read_text()))
-        for part in parts
+        Design((directory / f"{name}.v").read_text(), json.loads((directory / f"{name}.json").read_text()))
+        for name in names
     ]
     return replace(found[0], channel=found[1], channels=config.channels) if apart else found[0]
 
@@ -193,16 +193,17 @@ def build_library(
         _require_fst()
     texts = _texts(design, waveform, coverage) | (_channel_texts(design) if design.channel else {})
     flags = [*_FLAGS, *([f"--trace-{waveform}"] if waveform else []), *(COVERAGE_FLAGS if coverage else ())]
-    parts = {CHANNEL: _CHANNEL_FILES} if design.channel else {}
+    modules = {CHANNEL: _CHANNEL_FILES} if design.channel else {}
     start = time.monotonic()
     path, built = cached_library(
-        "library", MODULE, texts, parts=parts, flags=flags, compile_flags=_COMPILE_FLAGS, optimise=_OPTIMISE, log=log
-    )
+        "library", MODULE, texts, modules=modules, flags=flags, compile_flags=_COMPILE_FLAGS, optimise=_OPTIMISE,
+        log=log,
+    )  # fmt: skip
     return Library(path, time.monotonic() - start if built else 0.0, coverage)
 
 
 def _texts(design, waveform, coverage):
-    """Give the files that every simulator consists of."""
+    """Give the files of every simulator."""
     texts = {"top.v": design.verilog}
     texts[f"{MODULE}.v"] = registered(design.ports, "top", is_of_channel, OUTPUTS if coverage else {})
     texts = {name: observed(text) if coverage else text for name, text in texts.items()}
@@ -212,7 +213,7 @@ def _texts(design, waveform, coverage):
 
 
 def _channel_texts(design):
-    """Give the files of the channel, if it is compiled for itself."""
+    """Give the files of a channel that is compiled by itself."""
     channel = design.channel
     texts = (channel.verilog, channel_wrapper(channel.ports), _instances_apart(channel.verilog))
     return dict(zip(_CHANNEL_FILES, texts, strict=True)) | {"sockets.h": sockets(channel.ports, design.channels)}

@@ -1,4 +1,4 @@
-"""What a simulator for coverage has besides: outputs that tell what is dispatched, and counts of what toggles.
+"""Additions of a simulator for coverage: outputs that show what is dispatched, and counts of toggles.
 
 Verilator counts the toggles of the control logic only. Left out are the modules of :data:`LEFT_OUT`, the signals that
 Yosys has named itself, and signals wider than :data:`MOST_BITS`. These are beats, instructions and structures, and the
@@ -11,7 +11,7 @@ from etalstm_sim.compiled.registered import MODULE
 
 MOST_BITS = 64
 FLAGS = ("--coverage-toggle", "--coverage-max-width", str(MOST_BITS))
-# Arithmetic, lane memories, what packs and unpacks words; and the module around the design, which has the same ports.
+# Arithmetic, lane memories, packing and unpacking of words; and the module around the design, which has its ports.
 LEFT_OUT = (
     MODULE,
     "adder",
@@ -38,11 +38,11 @@ _NAMED_BY_YOSYS = re.compile(r"^ +(?:wire|reg|input|output) [^\n]*\\?\$[^\n]*$",
 
 def is_left_out(module: str) -> bool:
     """Tell whether toggles of a module, by its name in the Verilog, are not counted."""
-    return any(f".{part}." in f".{module}." for part in LEFT_OUT)
+    return any(f".{name}." in f".{module}." for name in LEFT_OUT)
 
 
 def observed(verilog: str) -> str:
-    """Give the same Verilog with comments that tell Verilator whose toggles not to count."""
+    """Give the Verilog with comments by which Verilator does not count some toggles."""
 
     def marked(match: re.Match) -> str:
         text, name = match[0], match[1].removeprefix("\\")

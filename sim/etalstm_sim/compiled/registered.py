@@ -1,7 +1,7 @@
 """Verilog around a design that registers its inputs, so that a cycle of the simulation settles once.
 
-Inputs that change between two edges would have the logic behind them settle twice more: when they are shown, and again
-before the edge. The registers take the inputs with the edge that begins their cycle, which costs no cycle.
+If inputs changed between two edges, the logic behind them would settle twice more: when they change, and again before
+the edge. The registers take the inputs with the edge that begins their cycle. That costs no cycle.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,9 +26,9 @@ def registered(
     design : str
         Name of the design's module.
     direct : function
-        Whether a port, by its name, is connected without a register.
+        Tells whether a port, by its name, is connected without a register.
     shown : mapping of str to str
-        Further outputs of one bit, by name, with what each of them is inside the design.
+        Further outputs of one bit, by name, with their expressions inside the design.
     """
     inputs = [port for port in ports if port["direction"] == "input" and port["name"] != "clk"]
     taken = {port["name"]: port for port in inputs if not direct(port["name"])}

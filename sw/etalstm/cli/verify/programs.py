@@ -58,7 +58,7 @@ def _kind(found) -> str:
     """Write whether the contract says how a program ends."""
     if found.expected.same:
         return "the field changes no result"
-    return "the contract names the status" if found.expected.is_said else OPEN
+    return "the contract names the status" if found.expected.is_definite else OPEN
 
 
 def _end(found) -> str:

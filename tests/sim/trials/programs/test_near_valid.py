@@ -73,7 +73,7 @@ def test_knows_the_end_of_the_window():
 
 def test_what_a_loop_repeats_may_end_the_program_first():
     found = said(6, "length", 2)  # its body has the HALT
-    assert Status.BAD_FIELD in found.statuses and not found.is_said
+    assert Status.BAD_FIELD in found.statuses and not found.is_definite
     assert said(6, "turns", 3).statuses == ENDS
 
 
@@ -156,7 +156,7 @@ def found(bench):
 
 def test_text_model_and_machine_agree(found):
     assert [each for each in found if not each.fits] == []
-    assert {each.expected.same for each in found} == {each.expected.is_said for each in found} == {True, False}
+    assert {each.expected.same for each in found} == {each.expected.is_definite for each in found} == {True, False}
     assert {each.run.status for each in found} >= {Status.DONE, Status.BAD_FIELD, Status.BAD_ADDRESS}
     assert {each.network for each in found} == set(NETWORKS)
     assert any(not each.run.same for each in found if each.run.status == Status.DONE)
