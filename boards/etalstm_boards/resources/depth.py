@@ -55,8 +55,8 @@ class Timing:
     Members
     -------
     ends : for each input bit the deepest logic to a register: weight, name of the register
-    starts : for each output bit the deepest logic from one
-    through : for each output bit the weight of the logic from each input bit that reaches it
+    starts : for each output bit the deepest logic from a register: weight, name of the register
+    through : for each output bit the weight of the deepest logic from each input bit that reaches it
     deepest : the deepest path that has both ends in the unit or its subunits, except paths inside of one subunit
     """
 

@@ -70,11 +70,11 @@ def report(verilog: str, top: str, progress: Callable[[str], None] = lambda _: N
     Parameters
     ----------
     verilog : str
-        As :func:`etalstm_hw.generate.verilog` gives it.
+        The result of :func:`etalstm_hw.generate.verilog`.
     top : str
         The outermost module.
     progress : function
-        Told the name of each unit before it is synthesised; called by several threads.
+        Called with the name of each unit before it is synthesised, by several threads.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def report(verilog: str, top: str, progress: Callable[[str], None] = lambda _: N
 
 
 def _synthesise(units: Mapping[str, Unit], progress: Callable[[str], None]) -> dict[str, Netlist]:
-    """Give the netlist of each unit. Those with most text are begun first; the first that fails ends it."""
+    """Give the netlist of each unit. The largest are begun first; the first failure cancels the others."""
 
     def build(unit: Unit) -> Netlist:
         progress(unit.name)
@@ -115,7 +115,7 @@ def _synthesise(units: Mapping[str, Unit], progress: Callable[[str], None]) -> d
 
 
 def _instances(units: dict[str, Unit]) -> Counter[str]:
-    """Count the instances of each unit in the outermost one, which is the last."""
+    """Count the instances of each unit in the outermost unit, which is the last one."""
     counts = Counter({next(reversed(units)): 1})
     for key, unit in reversed(units.items()):
         for child, times in unit.uses.items():

@@ -73,9 +73,9 @@ class Netlist:
 
 @functools.cache
 def yosys() -> tuple[tuple[str, ...], str]:
-    """Give the command that runs a script which follows it, and the version of the Yosys that it runs.
+    """Give the command of Yosys, to which a script is appended, and its version.
 
-    A ``yosys`` on PATH is taken when it is recent enough, else the one of the PyPI package ``pyosys``.
+    It is the ``yosys`` on PATH if that is recent enough, else the one of the PyPI package ``pyosys``.
 
     Raises
     ------

@@ -35,7 +35,7 @@ class Reading:
     # one of :data:`etalstm.data.UNITS`; words if not given, for the task ``language`` characters
     tokens: str | None = None
     lower: bool = False  # texts are taken in lower case
-    # at most so many tokens, the most frequent ones of the training split; others count as the unknown one
+    # at most so many tokens, the most frequent ones of the training split; others become the unknown token
     vocabulary: int | None = None
     # text, label, sequence: columns of the text; of class, tag or number; and of the sequence that a row belongs to.
     # The first two are guessed if not given. The third may be left out if its column is called ``sequence``.
@@ -48,7 +48,7 @@ class Reading:
     # validation_share, test_share: those shares
     validation_share: float = 0.1
     test_share: float = 0.1
-    split_seed: int = 0  # of the choice which example is in which split
+    split_seed: int = 0  # of the random division of examples into splits
     # columns of a step's numbers, in their order, where sequences are vectors; if empty, all columns but those of label
     # and sequence
     vector: tuple[str, ...] = ()

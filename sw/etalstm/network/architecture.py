@@ -107,7 +107,7 @@ ARCHITECTURES = {
 
 
 def architecture(name: str) -> Architecture:
-    """Look up an architecture; ``ValueError`` lists those there are."""
+    """Look up an architecture; ``ValueError`` lists the known names."""
     if name not in ARCHITECTURES:
         raise ValueError(f"unknown architecture {name!r}, expected one of: {', '.join(ARCHITECTURES)}")
     return ARCHITECTURES[name]

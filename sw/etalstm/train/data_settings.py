@@ -80,6 +80,6 @@ class DataSettings(RunSettings):
         unused=(WITHOUT_TASK, WITH_TEST),
     )  # fmt: skip
     split_seed: int = setting(
-        Reading.split_seed, "Of the choice which example is in which split", DATA, at_least_0,
+        Reading.split_seed, "Seed of the division of examples into splits", DATA, at_least_0,
         unused=(WITHOUT_TASK, WITH_LANGUAGE, WITH_BOTH_FILES),
     )  # fmt: skip

@@ -35,7 +35,7 @@ NEVER, BETWEEN_EPOCHS, ALWAYS = Differs
 
 
 class Unused(NamedTuple):
-    """A condition on which a run does not use some settings."""
+    """A condition under which a run does not use some settings."""
 
     reason: str  # goes on after "--option is "
     applies: Callable[[Any, Any], object]  # of settings and data set; a true value if the settings are not used
@@ -50,12 +50,12 @@ class Setting:
     # Takes the setting's name and value; raises ``ValueError`` if the value is out of bounds. None is within the bound
     # of an optional setting. Bounds that depend on other settings are not declared; the dataclass checks them.
     bound: Bound | None = None
-    unused: tuple[Unused, ...] = ()  # a user who gives it on one of these conditions is told so
-    option: str = ""  # its option's name, where that is another one
+    unused: tuple[Unused, ...] = ()  # giving the option under one of these conditions is refused
+    option: str = ""  # its option's name, if not the setting's
     typed: type | None = None  # the type of the option on the command line, if not the setting's
     read: Callable[[str, Any], object] | None = None  # makes the value of the setting's name and the option's value
-    shown: str | None = None  # the default as a user would type it, where that is not the setting's
-    depends: bool = False  # the default depends on other settings; the help's text tells it
+    shown: str | None = None  # the default as a user would type it, if it differs from the setting's
+    depends: bool = False  # the default depends on other settings; the help text says how
     may_differ: Differs | None = None  # what the class's ``MAY_DIFFER`` says if not given
 
 

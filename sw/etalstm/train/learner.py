@@ -161,7 +161,7 @@ class Learner:
     def iterate(self, batch: Batch, rate: float) -> dict:
         """Train on one batch with a learning rate; give the entry of the log, without the epoch.
 
-        Raises :class:`DivergedError` if loss or gradient are not finite; the weights are those before the update.
+        Raises :class:`DivergedError` if loss or gradient are not finite; the weights do not change then.
         """
         started, settings = time.perf_counter(), self.settings
         skipped, compensation = None, 1.0
@@ -244,7 +244,7 @@ class Learner:
         return entry | {"seconds": time.perf_counter() - started}
 
     def _costs(self) -> dict:
-        """Give the cycles of an iteration, the bytes it moved and those it takes, as far as the device knows them."""
+        """Give an iteration's cycles, bytes moved and bytes of memory, as far as the device counts them."""
         counters = self.session.counters()
         kinds = ("read", "write", "program", "spared")
         moved = {name: counters[f"{name}_bytes"] for name in kinds if f"{name}_bytes" in counters}

@@ -129,7 +129,7 @@ class Settings(DataSettings):
     momentum: float = setting(0.9, "Momentum (sgd)", LEARN, unused=(WITHOUT_SGD,))
     clip: float = setting(1.0, "Largest norm of the gradient, 0 for any", LEARN)
     weight_decay: float = setting(0.0, "Weight decay", LEARN)
-    seed: int = setting(0, "Of first weights and order", RUN, at_least_0, may_differ=NEVER)
+    seed: int = setting(0, "Seed of first weights and order of examples", RUN, at_least_0, may_differ=NEVER)
     evaluation_batches: int | None = setting(None, "At most so many batches of an evaluation", RUN, check_size)
     checkpoint_every: int | None = setting(
         None, "Iterations between checkpoints [default: only after epochs and at the end]", RUN, check_size

@@ -137,7 +137,7 @@ class TrainedModel:
         return check_size("batch", batch), check_size("steps", steps)
 
     def predict(self, inputs: Sequence) -> list:
-        """Answer sequences: texts; tokens, int64, (T,); or vectors, float32, (T, I). Their lengths may differ.
+        """Give an answer for each sequence: a text; tokens, int64, (T,); or vectors, float32, (T, I), of any length.
 
         The answer to a sequence is its class (``classify``), its classes step by step (``tag``), its numbers, float32,
         (C,) (``regress``), or the most probable next token's text (``language``). Raises :class:`DataError` if a
@@ -255,9 +255,9 @@ def load(
 ) -> TrainedModel:
     """Load what a run has trained, from the folder of ``eta-lstm train``.
 
-    `device` computes, as :func:`etalstm.device.open_device` takes it; the run's own does not matter. `preset` is the
-    accelerator's configuration; that of the run if not given. `checkpoint` is ``best``, the one with the lowest
-    validation loss, or ``last``; if not given the best, if there is one.
+    `device`: as :func:`etalstm.device.open_device` takes it, whatever the run's own was. `preset`: the accelerator's
+    configuration; default: the run's. `checkpoint`: ``best``, the one with the lowest validation loss, or ``last``;
+    default: the best, if there is one.
 
     Raises :class:`RunError` if the folder has no run, or its settings or its encoding are malformed;
     :class:`CheckpointError` if there is no such checkpoint, or it is damaged; :class:`DeviceError` or ``ValueError`` if
