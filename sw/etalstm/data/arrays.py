@@ -17,7 +17,7 @@ ARRAYS = ".npz"
 
 
 def load_arrays(path: Path, *needed: str) -> dict[str, np.ndarray]:
-    """Read those of the arrays ``x``, ``y`` and ``lengths`` that an ``.npz`` file has.
+    """Read the arrays ``x``, ``y`` and ``lengths`` of an ``.npz`` file, or those of the three that it has.
 
     Raises :class:`DataError` if it is no such file, too large, or an array in `needed` is missing.
     """

@@ -56,7 +56,7 @@ class Babi(LabelledTexts):
 
     @staticmethod
     def _questions(where: str, text: str) -> list[tuple[str, list[str]]]:
-        """Give the answers, and the words of the story so far with those of the question."""
+        """Give each question's answer, and its words after those of the story so far."""
         questions: list[tuple[str, list[str]]] = []
         story: list[str] = []
         for n, line in enumerate(text.splitlines(), 1):

@@ -60,7 +60,7 @@ def spread(batches: list[Batch], count: int) -> list[Batch]:
 
 
 def static_buckets(text: str | None, steps: int) -> str:
-    """Give bounds of buckets up to `steps`: those of a text that are below; without a text, four equally wide buckets.
+    """Give bounds of buckets up to `steps`: the smaller ones of a text; without a text, four equally wide buckets.
 
     Raises ``ValueError`` if the text has no bounds.
     """

@@ -77,7 +77,7 @@ def _check_inputs(path: Path, examples: list[Example]) -> None:
 
 
 def _divided(raw: Raw, reading: Reading) -> dict[str, Raw]:
-    """Divide examples into splits by the seed, those of each class alike; one of each class is always for training."""
+    """Divide examples at random, every class by the same shares; one example of each class is always for training."""
     generator = np.random.Generator(np.random.PCG64(reading.split_seed))
     classes: dict[object, list[int]] = {}
     for number, target in enumerate(raw.targets):

@@ -68,7 +68,7 @@ class SpeechBatch:
 
     x: np.ndarray  # float32, (T, B, I): 0 after an utterance's end
     lengths: np.ndarray  # int64, (B,): steps of each, descending
-    labels: np.ndarray  # int64, (ΣL,): of all of them, one after the other
+    labels: np.ndarray  # int64, (ΣL,): of all utterances, one after the other
     label_lengths: np.ndarray  # int64, (B,)
 
 

@@ -52,7 +52,7 @@ class Execution:
         If given, x are the vectors of tokens, and the terms of equal tokens in the first layer's gate sums are computed
         once, see :mod:`etalstm.network.shared_tokens`. A batch with more distinct tokens than this shares nothing.
     architecture : Architecture
-        How the machine runs, see :mod:`etalstm.network.architecture`: one of it, or its name. A device without PEs
+        How the machine runs, an architecture of :mod:`etalstm.network.architecture` or its name. A device without PEs
         ignores it.
 
     Raises ``ValueError`` if a member is of another type, `slices` is no integer above 0, there is no such weight

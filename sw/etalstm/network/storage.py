@@ -196,7 +196,7 @@ class Usage:
     stored : int                         real elements of cells that were not skipped
     kept : 6 int                         nonzero elements of P_i, P_f, P_g, P_o, P_s, P_r
     words : int                          32-bit words stored for the backward pass, masks included
-    deltas, delta_kept : int             elements of δ that are not padding, and the nonzero ones of them
+    deltas, delta_kept : int             elements of δ that are not padding, and the nonzero ones among them
     products, dense_products : int       multiplications of the three matrix products, padding left out: with the
                                          nonzero scalars that are broadcast, and with all. With shared tokens: those
                                          that are really done, and 1 for the sum that a step begins with

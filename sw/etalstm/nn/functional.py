@@ -167,7 +167,7 @@ def _joined(tensors: list[Tensor] | tuple[Tensor, ...], dim: int) -> Tensor:
 
 
 def check_tensors(engine: Engine, x: Tensor, states: Sequence[Tensor], parameters: Sequence[Tensor]) -> None:
-    """Raise ``RuntimeError`` for tensors that are not on the host, ``ValueError`` for another dtype than the engine's."""
+    """Raise ``RuntimeError`` if a tensor is not on the host, ``ValueError`` if its dtype is not the engine's."""
     dtype = getattr(torch, engine.dtype.name)
     if all(tensor.is_cpu and tensor.dtype is dtype for tensor in (x, *states, *parameters)):
         return

@@ -259,7 +259,7 @@ class Trainer:
         return self._evaluate("test", "test", interrupt)
 
     def _entry(self, kind: str) -> dict:
-        epoch = max(1, self.epoch + (self.batch > 0))  # the one that is going on, or between epochs the last one
+        epoch = max(1, self.epoch + (self.batch > 0))  # the current one, or between epochs the last one
         return {"kind": kind, "iteration": self.learner.iteration, "epoch": epoch}
 
     # -- checkpoints ------------------------------------------------------------------------------------------------

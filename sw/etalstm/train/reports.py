@@ -78,7 +78,7 @@ POSITIONS = ("iteration", "epoch", "batches", "of_batches")  # of an entry: its 
 
 
 def numbers(entry: dict) -> dict[str, float]:
-    """Give the numbers of an entry by names such as ``train/loss`` and ``validation/accuracy``; nested ones flat."""
+    """Give the numbers of an entry, nested ones too, by names such as ``train/loss`` and ``validation/accuracy``."""
     split = entry.get("split", "train")
     found = {}
     for name, value in entry.items():

@@ -208,7 +208,7 @@ class Significance:
         self._epochs, self._sum, self._iterations, self._skipping = self._epochs + 1, np.float32(0), 0, 0
 
     def _falls_to(self, loss: np.float32) -> bool:
-        """Tell whether a training loss is as far below that of the epoch before as the last three let expect."""
+        """Tell whether a training loss has fallen, since the epoch before, by ``FALL`` of the expected fall."""
         known = [loss for loss in self._losses if not np.isnan(loss)]
         return bool(known and loss < known[-1] - FALL * (known[-1] - extrapolate(known)))
 

@@ -164,7 +164,7 @@ def _explained(comments: Comments, name: str) -> tuple[str, dict[str, str]]:
 
 
 def _merged(comments: Comments, node: ast.expr) -> tuple[list[str], dict[str, str]]:
-    """Give the texts of the dicts that a dict includes, and those of all its fields."""
+    """Give the texts of the dicts that a dict includes, and the texts of all its fields."""
     more: list[str] = []
     texts: dict[str, str] = {}
     for name, (text, _) in comments.keys(node).items():
