@@ -86,9 +86,9 @@ class DeltaReader:
             words = beats[channel, start - first : start - first + length].reshape(-1)
             block = decode(words, vectors * units.lanes, beat_words=self._config.beat_words)
             dense[channel, step, tile, unit * vectors : (unit + 1) * vectors] = block.reshape(vectors, units.lanes)
-        make_elements = partial(layout.sequence_elements, units, steps, batch, gates=gates)
+        by_tile = partial(layout.sequence_elements, units, steps, batch, gates=gates)
         size = self._memory.channels, dense[0].size // units.lanes, units.lanes
-        make_elements, shape = self._memory.of_batch(make_elements, (steps, batch.batch, gates, units.size), axis=1)
+        make_elements, shape = self._memory.of_batch(by_tile, (steps, batch.batch, gates, units.size), axis=1)
         return unpack(Array("delta", "deltas", 0, size, shape, make_elements), dense)
 
     def _beats(self, end: int) -> tuple[np.ndarray, int]:
