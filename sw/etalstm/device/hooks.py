@@ -86,7 +86,7 @@ class SessionHooks(ABC):
     def _gradients(self) -> list[LayerGradients]:
         """Read dW and db in the row order of the weights."""
 
-    def _tell_whole(self) -> None:
+    def _report_gradients(self) -> None:
         """Give the gradients of all layers to :attr:`when_whole`, where a pass has them all at once."""
         if self.when_whole:
             for layer, gradients in reversed(list(enumerate(self._gradients()))):

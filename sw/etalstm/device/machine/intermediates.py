@@ -1,4 +1,4 @@
-"""What segments keep for the backward pass, as sealed streams: out of the machine's memory, and into it."""
+"""The intermediates of segments, as sealed streams: out of the machine's memory, and into it."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.stored import REGIONS, Segment, StoredSegment, up_to
 from etalstm_hw.contract import STREAM_INDEX
 
-START, BEATS, KEPT = range(3)  # of an extent
+START, BEATS, KEPT = range(3)  # columns of `extents`
 _OF_INDEX = [STREAM_INDEX.index(name) for name in ("start", "beats", "kept")]
 
 
@@ -35,8 +35,8 @@ class OutgrownError(StreamError):
 class Stream:
     """A stream that every channel has; kind, batch tile and span of units as a header has them.
 
-    `vector` is that of its index in the layer's, of gates the first one in the region; `vectors` its length before
-    compression.
+    `vector` is the number of its index among the layer's; of gates, their first vector in the region. `vectors` is its
+    length before compression.
     """
 
     layer: LayerArrays
@@ -282,6 +282,6 @@ class Spill:
             raise StreamError(f"{len(sealed)} streams came, expected were {first}")
 
     def during_backward(self, number: int) -> None:
-        """Bring back what the segment before the one that runs keeps: the region of the one after it is free."""
+        """Bring back the intermediates of the segment before the one that runs; the next one's region is free."""
         if number - 1 in self.host:
             self.intermediates.write(self._segments[number - 1], self.host[number - 1])

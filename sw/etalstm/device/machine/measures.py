@@ -1,4 +1,4 @@
-"""What the last passes have broadcast and kept, read from a machine's memory."""
+"""What the last passes have broadcast and stored, read from a machine's memory."""
 
 from functools import partial
 
@@ -31,7 +31,7 @@ class DeltaReader:
         self._most_steps = network.steps
 
     def kept(self) -> int:
-        """Count what is not zero; of streams only the index beats are read."""
+        """Count the nonzero elements; of streams only the index beats are read."""
         if self._arrays.storage.compressed:
             return int(self._index()[:, ~self._skipped, ..., _KEPT].sum())
         return int(np.count_nonzero(self.values()))

@@ -72,7 +72,7 @@ class PartedSession(Session):
         self._inputs: list[list] = []  # by part: of its forward pass
         self._sealed: list[list[bytes]] | None = None  # by part: what the host gave in place of the pass
         self._present: int | None = None  # the part whose forward pass is there
-        self._of_parts: dict[int, dict[str, Any]] = {}  # what each part's backward pass has given
+        self._results: dict[int, dict[str, Any]] = {}  # of each part's backward pass
         self._counts: dict[str, dict] = {}
         self._moved: dict[str, dict[str, int]] = {"read": {}, "written": {}}
 
@@ -94,24 +94,24 @@ class PartedSession(Session):
     def _forward(self, x, lengths, h0, c0):
         self._begin()
         inputs = (x, 1), (lengths, 0), (h0, 1), (c0, 1)
-        self._inputs, self._sealed = [take_part(self._parts, part, *inputs) for part in self._each], None
-        outputs = [self._run(part) for part in self._each]
+        self._inputs, self._sealed = [take_part(self._parts, part, *inputs) for part in self._numbers], None
+        outputs = [self._begin_part(part) for part in self._numbers]
         return Outputs(*(self._parts.join([getattr(out, name) for out in outputs], 1) for name in ("y", "h", "c")))
 
     def _encode(self, layers, skipped):
-        parts = [take_part(self._parts, part, *((layer, 2) for layer in layers)) for part in self._each]
+        parts = [take_part(self._parts, part, *((layer, 2) for layer in layers)) for part in self._numbers]
         return chain.from_iterable([self._inner._encode(part, skipped) for part in parts])
 
     def _load_intermediates(self, x, h, streams, lengths, sent):
         self._begin()
         count, streams = self._inner.count_streams(), iter(streams)
         given = (x, 1), (h, 2), (lengths, 0), *((array, 1) for array in sent)
-        self._inputs, self._sealed = [take_part(self._parts, part, *given) for part in self._each], []
-        for part in self._each:
-            self._sealed.append(list(streams if part == self._each[-1] else islice(streams, count)))
-            self._run(part)
+        self._inputs, self._sealed = [take_part(self._parts, part, *given) for part in self._numbers], []
+        for part in self._numbers:
+            self._sealed.append(list(streams if part == self._numbers[-1] else islice(streams, count)))
+            self._begin_part(part)
 
-    def _bring(self, part: int) -> Outputs | None:
+    def _make_intermediates(self, part: int) -> Outputs | None:
         """Run the forward pass of a part, or load its intermediates, so that the memory holds them."""
         if self._sealed is None:
             self._inner._shared = self._shared.of_sequences(self._parts.sequences(part)) if self._shared else None
@@ -125,29 +125,29 @@ class PartedSession(Session):
     def _backward(self, dy, dh, dc, delta_threshold):
         self._arriving, self._delta_threshold = ((dy, 1), (dh, 1), (dc, 1)), delta_threshold
         aside = 0
-        for part, merges in zip(reversed(self._each), additions(self._parts.count, backwards=True), strict=True):
+        for part, merges in zip(reversed(self._numbers), additions(self._parts.count, backwards=True), strict=True):
             self._gradients_of_part(part)
-            self._of_parts[part] = self._read()
+            self._results[part] = self._read_results()
             for _ in range(merges):
                 aside -= 1
                 self._inner.accumulate(f"add {aside}")
-                self._note()
+                self._add_counts()
             if part:
                 self._inner.accumulate(f"keep {aside}")
-                self._note()
+                self._add_counts()
                 aside += 1
-        self._tell_whole()
+        self._report_gradients()
 
     def _gradients_of_part(self, part: int) -> None:
         """Run the backward pass of a part, so that the memory holds its gradients."""
         if part != self._present:
-            self._run(part)
+            self._begin_part(part)
         dy, dh, dc = take_part(self._parts, part, *self._arriving)
         self._inner._backward(dy, dh, dc, self._delta_threshold)
         self._present = None
-        self._note()
+        self._add_counts()
 
-    def _read(self) -> dict:
+    def _read_results(self) -> dict:
         inner, states = self._inner, self._inner._initial_state_gradients()
         found = {"dx": inner._dx(), "dh0": states[0], "dc0": states[1], "usage": inner._usage()}
         return found | ({"shared_scalars": inner._shared_scalars()} if self._shared else {})
@@ -169,7 +169,7 @@ class PartedSession(Session):
 
     def _update(self, rule):
         self._inner._update(rule)
-        self._note()
+        self._add_counts()
 
     def _scrub(self):
         self._inner._scrub()
@@ -180,15 +180,15 @@ class PartedSession(Session):
     def _factors(self):
         """Run all parts again. The gradients of the whole batch are put aside meanwhile."""
         self._inner.accumulate("keep 0")
-        self._note()
+        self._add_counts()
         factors = []
         try:
-            for part in self._each:
+            for part in self._numbers:
                 self._gradients_of_part(part)
                 factors.append(self._inner._factors())
         finally:
             self._inner.accumulate("restore 0")
-            self._note()
+            self._add_counts()
         return join_factors(self._parts, factors)
 
     def _counters(self):
@@ -203,11 +203,11 @@ class PartedSession(Session):
         return {way: dict(Counter(kinds) + Counter(present[way])) for way, kinds in self._moved.items()}
 
     @property
-    def _each(self) -> range:
+    def _numbers(self) -> range:
         return range(self._parts.count)
 
     def _read_of_all(self, name: str) -> list:
-        return [self._of_parts[part][name] for part in self._each]
+        return [self._results[part][name] for part in self._numbers]
 
     def _begin(self) -> None:
         self._counts, self._present = {}, None
@@ -215,15 +215,15 @@ class PartedSession(Session):
         self._inner._skipped = self._skipped
         self._inner.windows.count_anew()
 
-    def _run(self, part: int):
-        """Begin a part: the memory holds its forward pass afterwards."""
+    def _begin_part(self, part: int):
+        """Make a part the present one: the memory holds its intermediates afterwards."""
         self._present, self._moved = None, self._moved_so_far()  # a part's forward pass begins to count anew
-        result = self._bring(part)
+        result = self._make_intermediates(part)
         self._present = part
-        self._note()
+        self._add_counts()
         return result
 
-    def _note(self) -> None:
+    def _add_counts(self) -> None:
         """Add up the programs' counts. Accumulation counts as a part of the backward pass."""
         for name, counts in self._inner.take_counts().items():
             name = name if name in ("forward", "update") else "backward"

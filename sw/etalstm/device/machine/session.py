@@ -242,9 +242,9 @@ class HardwareSession(Session):
         return sum(of_group.scalars for of_group in self._shared_by_groups())
 
     def _backward(self, dy, dh, dc, delta_threshold):
-        self._untold = set(range(self.shape.network.layers))
+        self._unreported = set(range(self.shape.network.layers))
         self._until_it_fits(self._leave_intermediates, lambda: self._run_backward(dy, dh, dc, delta_threshold))
-        self._tell_whole()
+        self._report_gradients()
 
     def _run_backward(self, dy, dh, dc, delta_threshold):
         self._accelerator.set_parameter(contract.PARAMETER_DELTA_THRESHOLD, delta_threshold)
@@ -259,22 +259,22 @@ class HardwareSession(Session):
 
     def _during_backward(self, number: int) -> None:
         if self.plan.layers_apart:
-            self._tell_above(number)
+            self._report_above(number)
         else:
             self.spill.during_backward(number)
 
-    def _tell_whole(self):
-        self._tell_above(-1)
+    def _report_gradients(self):
+        self._report_above(-1)
 
-    def _tell_above(self, layer: int) -> None:
+    def _report_above(self, layer: int) -> None:
         """Give the gradients of all layers above `layer` to :attr:`when_whole`.
 
         Each layer's are given once, even if the pass is run again.
         """
         if self.when_whole is None:
             return
-        for number in sorted((number for number in self._untold if number > layer), reverse=True):
-            self._untold.remove(number)
+        for number in sorted((number for number in self._unreported if number > layer), reverse=True):
+            self._unreported.remove(number)
             products = self._map.layers[number].products
             for place, arrays in enumerate(products, number * len(products)):
                 self.when_whole(place, self._gradients_of(arrays))

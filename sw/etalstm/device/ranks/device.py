@@ -88,7 +88,7 @@ class RanksSession(TeamSession):
     def _backward(self, dy, dh, dc, delta_threshold):
         each = [take_part(self._parts, part, (dy, 1), (dh, 1), (dc, 1)) for part in range(self._parts.count)]
         self._team.each([Call("backward", (*arrays, delta_threshold), self.number) for arrays in each])
-        self._tell_whole()
+        self._report_gradients()
 
     def _dx(self):
         return self._parts.join(self._all("dx"), 1)

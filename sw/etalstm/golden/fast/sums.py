@@ -20,7 +20,7 @@ from etalstm.host.crew import CREW
 
 TILES = 8
 CHUNK = TILES * ROWS
-GROUP = max(SIDES)  # panels whose terms stay in the second cache while all rows of a block are added to
+SPAN = max(SIDES)  # panels whose terms stay in the second cache while all rows of a block are added to
 ZERO, MINUS_ZERO = np.float32(0), np.float32(-0.0)
 # A sum with a product p of at least this size is never subnormal. Either the other number is less than p/2: more than
 # p/2 is left. Or it is a multiple of the smallest normal number, 2^-126, as p is: then so is their rounded sum.
@@ -119,7 +119,7 @@ def _repeat(block, chosen, at, left, panel, side, plain):
 
 @njit(nogil=True, cache=True)
 def _tiles_of(block, chosen, picks):
-    """Share the block's rows out to tiles: to those of ``ROWS`` first, then to those of 4, 2 and 1.
+    """Divide the block's rows among tiles: among those of ``ROWS`` first, then among those of 4, 2 and 1.
 
     Several rows together load a term once, but also multiply it with the zeros among their scalars. So rows in which
     more than half are zeros go one by one. `chosen` gets the rows in the order of the tiles, `picks` the tiles' terms.
@@ -144,7 +144,7 @@ def _tiles_of(block, chosen, picks):
 
 
 @njit(nogil=True, cache=True)
-def _add_group(block, chosen, picks, tiles, first, stop):
+def _add_span(block, chosen, picks, tiles, first, stop):
     """Add the block's terms to the rows of all tiles, in the panels from `first` to `stop`."""
     # Inside the loops nothing may take a reference to an array: counting references took 6 % of the time of a tile.
     total, panels, scalars = block.total, block.panels, block.scalars
@@ -200,8 +200,8 @@ def _add_block(block, plain):
     if not plain:
         _add_finite(block, chosen, picks, tiles)
         return
-    for first in range(0, len(block.panels), GROUP):
-        _add_group(block, chosen, picks, tiles, first, min(first + GROUP, len(block.panels)))
+    for first in range(0, len(block.panels), SPAN):
+        _add_span(block, chosen, picks, tiles, first, min(first + SPAN, len(block.panels)))
 
 
 @njit(nogil=True, cache=True)

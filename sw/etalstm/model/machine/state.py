@@ -44,8 +44,8 @@ BURST_BEATS = 16
 
 LOAD, MAC, VECTOR, STORE, CAST = (int(engine) for engine in contract.Engine)
 FETCH = 0  # the reader and the port of the program
-# Who acts in a cycle, in the order in which they are asked: who offers before who takes. From VECTORS on every channel
-# has its own.
+# The parts that act in a cycle, in the order in which they are asked: a part that offers comes before the one that
+# takes. From VECTORS on every channel has its own.
 SEQUENCER, FETCHER, EMITTER, PORT_READS, PORT_WRITES, VECTORS, STORES, LOADS, MACS, QUEUES, PARTS = range(11)
 
 
@@ -64,7 +64,7 @@ class Sizes(NamedTuple):
 
     channels: int  # of a group: all groups do the same at the same time
     batch_groups: int
-    managers: int  # channels that share a port: those are gone through, the others do what they do
+    managers: int  # channels that share a port: only those are modelled, the others do the same
     lanes: int
     beat_words: int
     vector_beats: int

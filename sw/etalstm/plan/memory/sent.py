@@ -123,7 +123,7 @@ class SendingRoom:
         return Sequence(self._x_collected, tiling.inputs.tiles, self._batch)
 
     def operand_collected(self, tiling: LayerTiling) -> Sequence:
-        """The same of the other operand."""
+        """Where the gradient of the other operand lies that has not reached an element yet."""
         return Sequence(self._operand_collected, tiling.units.tiles, self._batch)
 
 

@@ -189,7 +189,7 @@ class StoredIntermediates:
         return self._with_deltas(result) if self.every_delta else self._with_one_delta(result)
 
     def _with_deltas(self, stored: list[StoredSegment]) -> list[StoredSegment]:
-        """Allocate what δ takes, one segment's or layer's behind the other's."""
+        """Allocate a log of δ for each segment or layer, one behind the other."""
         cells = [segment.pieces for segment in stored]
         programs = [(piece,) for piece in chain(*cells)] if self._apart else cells
         worst = [sum(map(self._delta_vectors, pieces)) for pieces in programs]
@@ -204,7 +204,7 @@ class StoredIntermediates:
         return [segment.with_deltas(logs) for segment in stored]
 
     def _with_one_delta(self, stored: list[StoredSegment]) -> list[StoredSegment]:
-        """Allocate what δ of any layer takes: its pieces one behind the other, all layers at the same address.
+        """Allocate one log of δ for all layers: each begins at the same address, its pieces lie one behind the other.
 
         No instruction has to wait for this memory. The STORE engine works in order, and stores the last gradients of a
         layer, for which all of its δ has been read, before the first δ of the layer below.
@@ -241,12 +241,12 @@ class StoredIntermediates:
     def _stream_vectors(self, layer: LayerArrays) -> int:
         """Vectors of a compressed cell's streams, should nothing be dropped."""
         vectors = 0
-        stages = [part for part in layer.products if part.has_stage]
-        for part, tile in product(stages, range(self._batch.count)):
-            for span in part.tiling.unit_spans:
+        stages = [arrays for arrays in layer.products if arrays.has_stage]
+        for arrays, tile in product(stages, range(self._batch.count)):
+            for span in arrays.tiling.unit_spans:
                 elements = span.count * self._batch.size_of(tile) * self._config.lanes
                 words = ceil_div(elements, STREAM_BLOCK) + (ceil_div(elements, 2) if layer.storage.bf16 else elements)
-                vectors += len(part.stage.kept) * ceil_div(words, self._config.lanes)
+                vectors += len(arrays.stage.kept) * ceil_div(words, self._config.lanes)
         return vectors
 
     def _delta_vectors(self, piece: Piece) -> int:
@@ -255,10 +255,10 @@ class StoredIntermediates:
         if not layer.storage.compressed:
             return 0
         tiles = product(layer.products, range(self._batch.count))
-        elements = [part.tiling.gates * self._batch.size_of(tile) * lanes for part, tile in tiles]
+        elements = [arrays.tiling.gates * self._batch.size_of(tile) * lanes for arrays, tile in tiles]
         of_cell = layer.tiling.units.tiles * sum(ceil_div(n + ceil_div(n, STREAM_BLOCK), lanes) for n in elements)
         return len(piece.steps) * of_cell
 
 
 def _gates_vectors(layer: LayerArrays) -> int:
-    return sum(part.gates_vectors for part in layer.products)
+    return sum(arrays.gates_vectors for arrays in layer.products)

@@ -82,7 +82,7 @@ Sums = tuple[Array, Array]  # dW and db
 
 
 class Accumulation(Enum):
-    """What becomes of a layer's gradients."""
+    """What is done with a layer's gradients."""
 
     KEEP = "keep"  #: they are put aside
     ADD = "add"  #: those that were put aside are added to them

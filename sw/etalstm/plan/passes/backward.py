@@ -216,7 +216,7 @@ class BackwardStage:
         self._skipped, self._above = skipped, above
         self._cell, self._stage, tiling = layer.cell, layer.stage, layer.tiling
         self._streams, most = Streams(emitter, network, layer), max(span.count for span in tiling.unit_spans)
-        self._take(scratch, most, network.batch.size, skips)
+        self._reserve(scratch, most, network.batch.size, skips)
         of_x, of_operand = self._collecting(layer.operands_sent, scratch, most) if layer.operands_sent else (None, None)
         self.collects_in_delta = of_operand is not None and of_operand.vectors[0] == self._delta
         passes_in_delta = not layer.operands_sent and self._masking is not None
@@ -224,7 +224,7 @@ class BackwardStage:
         of_stage = self._row_map, self._whole_beats, self._masking, of_x, of_operand, delays
         self.propagations = [Propagation(config, emitter, network, product, *of_stage) for product in products]
 
-    def _take(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
+    def _reserve(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
         """Reserve scratch memory for spans of `most` tiles of units and `size` sequences."""
         tiling, vectors = self._layer.tiling, most * size
         self._vectors = Vectors(self._emitter, scratch, vectors)
@@ -320,7 +320,7 @@ class BackwardStage:
         self._vectors.run(operations, cells.span.count, cells.size, elsewhere or {})
 
     def deltas(self, cells: Cells) -> None:
-        """Gradients of the gates and of the state before, from the gradients that arrive."""
+        """Compute the gradients of the gates and of the state before, from the gradients that arrive."""
         stage, given = self._stage, self._arriving(cells)
         deltas, state = split_after(stage.backward, stage.deltas)
         self._run(cells, deltas, given)
