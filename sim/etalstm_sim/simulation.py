@@ -31,7 +31,7 @@ class Stop(IntEnum):
 
 
 class Fault(IntEnum):
-    """What a faulty address range answers."""
+    """Answers of a faulty address range."""
 
     SUBORDINATE_ERROR = 2
     DECODE_ERROR = 3

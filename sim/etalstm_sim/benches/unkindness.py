@@ -103,13 +103,13 @@ class _WriteOrder:
         cocotb.start_soon(self._watch())
 
     def stalls_address(self) -> bool:
-        """Whether the next address has to wait."""
+        """Tell whether the next address has to wait."""
         if self._order is _Order.SHOWN_FIRST:
             return self._bursts <= self._addresses and not self._is("wvalid")
         return self._order is _Order.DATA_FIRST and self._bursts <= self._addresses
 
     def stalls_data(self) -> bool:
-        """Whether the next beat has to wait."""
+        """Tell whether the next beat has to wait."""
         return self._order is _Order.ADDRESS_FIRST and self._addresses <= self._bursts
 
     def _begin(self):

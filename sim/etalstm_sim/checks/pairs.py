@@ -11,7 +11,7 @@ from etalstm_sim.checks.engines import NOTHING, Check, blocks, inner_indices
 
 @dataclass(frozen=True)
 class _Cast:
-    """What a CAST broadcasts.
+    """The broadcasts of a CAST.
 
     Members
     -------

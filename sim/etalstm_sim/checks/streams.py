@@ -16,7 +16,7 @@ class Reading(Enum):
 
 
 class Room(Enum):
-    """Whether a stream has room in its log."""
+    """The room that a log has for a stream."""
 
     ENOUGH = "enough"
     TOO_LITTLE = "too little"

@@ -19,7 +19,7 @@ def socket(number: int) -> str:
 
 
 def is_of_channel(name: str) -> bool:
-    """Whether a Verilog port of a machine leads to its channels: only those of a :class:`Core` do."""
+    """Tell whether a Verilog port of a machine leads to its channels: only those of a :class:`Core` do."""
     return name == RESET or re.match(r"channel\d+__", name) is not None
 
 

@@ -51,7 +51,7 @@ class Configuration:
 
     @property
     def shape(self) -> TrainingShape:
-        """What a session is made for."""
+        """The shape of the training session."""
         network = NetworkShape(self.inputs, self.hidden, self.layers, self.cell)
         return TrainingShape(network, self.batch, self.steps, self.execution, masked=self.masked)
 

@@ -66,7 +66,7 @@ class Work:
 
     @property
     def choose_slices(self) -> bool:
-        """Whether the machine is to choose the number of slices."""
+        """True if the machine is to choose the number of slices."""
         return slices_or_auto(self.slices) == AUTO
 
     def execution(self, storage: str | None = None, theta: str = "0") -> Execution:

@@ -53,7 +53,7 @@ def _read_preset(_: str, text: str) -> str:
 
 
 def _read_phases(_: str, text: str) -> tuple[str, ...]:
-    phases = tuple(part.strip() for part in text.split(","))
+    phases = tuple(phase.strip() for phase in text.split(","))
     return () if phases == (DENSE,) else phases
 
 

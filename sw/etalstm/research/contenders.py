@@ -60,13 +60,13 @@ def read_contenders(text: str) -> list[Contender]:
     itself.
     """
     found = []
-    for part in text.split(","):
-        if part == EVERY_CASE:
+    for word in text.split(","):
+        if word == EVERY_CASE:
             found += [Contender(f"{name}+{case}", name, case) for name in ("dynamic", SWING.name) for case in CASES]
             continue
-        name, plus, case = part.partition("+")
+        name, plus, case = word.partition("+")
         if name not in ARCHITECTURES or (plus and case not in CASES) or (name == SWING.name and not plus):
             expected = f"{', '.join(OTHERS)}, each of these or {SWING.name} with +{', +'.join(CASES)}, or {EVERY_CASE}"
-            raise ValueError(f"against must be of {expected}, got {part!r}")
-        found.append(Contender(part, name, case or NONE))
+            raise ValueError(f"against must be of {expected}, got {word!r}")
+        found.append(Contender(word, name, case or NONE))
     return found

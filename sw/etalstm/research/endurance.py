@@ -29,7 +29,7 @@ _TAIL_BYTES = 1 << 16
 
 
 class Trouble(StrEnum):
-    """What happens to a run."""
+    """A trouble that a run meets."""
 
     KILLED = "killed"  #: SIGKILL: the process cannot notice
     FULL_DISK = "full disk"  #: from now on the process can write to no file

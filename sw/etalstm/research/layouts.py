@@ -32,9 +32,7 @@ LONGEST_S = 10.0  # that a process waits while another one writes
 
 @dataclass(frozen=True)
 class Machine:
-    """What timings depend on, besides the sizes of what is timed: the processor's model, how many of them this process
-    may use, PyTorch's version, and its threads.
-    """
+    """A machine as timings see it: processor, processors of this process, PyTorch's version and threads."""
 
     processor: str
     processors: int
@@ -103,7 +101,7 @@ _FORCED: ContextVar[str | None] = ContextVar("forced", default=None)
 
 @dataclass(frozen=True)
 class Shape:
-    """What the faster layout of a product depends on, besides the machine: N outputs, K inputs, B, type and device."""
+    """A product's shape, which with the machine decides the faster layout: N outputs, K inputs, B, type and device."""
 
     outputs: int
     inputs: int

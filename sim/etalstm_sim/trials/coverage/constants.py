@@ -52,8 +52,8 @@ def _bits(text: str, widths: dict[str, int]) -> list[Bit | int]:
     """Give the bits of a constant, a part-select or a concatenation, lowest first; none of anything else."""
     text = text.strip()
     if text.startswith("{") and text.endswith("}"):
-        parts = [_bits(part, widths) for part in text[1:-1].split(",")]
-        return [bit for part in reversed(parts) for bit in part] if all(parts) else []
+        operands = [_bits(operand, widths) for operand in text[1:-1].split(",")]
+        return [bit for bits in reversed(operands) for bit in bits] if all(operands) else []
     match = _PART.fullmatch(text if text[:1] != "\\" or " " in text else f"{text} ")
     if match is None:
         return []

@@ -180,7 +180,7 @@ class Program:
         }
 
     def _end(self) -> Instructions:
-        """The last LOAD has two parts, which are counted once. After them a wait for a LOAD would never be met."""
+        """The last two LOADs count as one, as the first has `more`. A wait for a LOAD after them would never end."""
         return {
             "last_vector": (Opcode.VECTOR, {"op": VectorOp.ADD, "outer": 1, "inner": 1}),
             "last_load_part": self._transfer(Opcode.LOAD, LOADED, Memory.SCRATCH, more=1),

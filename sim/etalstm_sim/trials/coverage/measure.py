@@ -27,7 +27,7 @@ SETTINGS = (("swing", 1), ("dynamic", 1), ("static", 1), ("swing", 2))
 
 @dataclass(frozen=True)
 class Coverage:
-    """What has been reached; coverages add.
+    """Coverage that was reached; coverages add.
 
     Members
     -------

@@ -19,7 +19,7 @@ _OPTIONAL = {"cocotb": "cocotb", "cocotbext": "cocotbext-axi"}  # module: packag
 
 
 class Against(StrEnum):
-    """What the simulator is measured beside."""
+    """The other simulator of a comparison."""
 
     COCOTB = "cocotb"
     WHOLE = "whole"

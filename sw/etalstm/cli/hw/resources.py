@@ -29,7 +29,7 @@ CAVEATS = (
     "multipliers and the multiplexers of a slice count apart. No clock rate follows from it without place and route.",
     "The vendor's memory controller, PCIe bridge and interconnect are not in it.",
 )
-"""What the estimate can and cannot say."""
+"""Limits of the estimate."""
 
 
 def _path(path: Path | None) -> dict | None:

@@ -33,7 +33,7 @@ def layout(
 def read_sizes(name: str, text: str) -> list[int]:
     """Read integers with commas between; ``ValueError`` naming `name` if there is anything else, or one below 1."""
     try:
-        sizes = [int(part) for part in text.split(",")]
+        sizes = [int(size) for size in text.split(",")]
     except ValueError:
         raise ValueError(f"{name} must be integers with commas between, got {text!r}") from None
     for size in sizes:

@@ -39,7 +39,7 @@ class Guides:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a round of pruning tries: elements of each dimension afterwards, and the share that is removed."""
+    """An attempt at pruning: elements of each dimension afterwards, and the share that is removed."""
 
     counts: tuple[int, ...]
     ratio: float
@@ -95,9 +95,7 @@ Cycles = Callable[[Sizes], int | None]
 
 @dataclass(frozen=True)
 class Target:
-    """What a run is guided by and measured with, beside its settings; `digest` is that of the configuration whose
-    cycles count.
-    """
+    """Guides of a run, and the cycles that measure it; `digest` is that of the configuration whose cycles count."""
 
     guides: Guides
     cycles: Cycles

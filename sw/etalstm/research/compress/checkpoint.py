@@ -82,7 +82,7 @@ class CompressCheckpoint(ModuleCheckpoint[CompressDescription]):
 
 
 class NetworkDescription(Record):
-    """What makes the network, without its weights."""
+    """All that makes the network, but its weights."""
 
     task: str
     dropout: float
@@ -95,7 +95,7 @@ class NetworkDescription(Record):
 
 @dataclass(frozen=True)
 class NetworkFile(Sealed[NetworkDescription]):
-    """What makes the network, and its weights."""
+    """The file of a network: its description and its weights."""
 
     KEY, FORMAT, WHAT = "etalstm-network", 1, "network of eta-lstm research compress"
     DESCRIPTION = NetworkDescription

@@ -76,8 +76,8 @@ MOVED = ("weights", "activations", "intermediates", "deltas")
 
 DENSITIES = CPU + ASSUMED  # measured on smaller networks than the benchmarks; that they carry over is assumed
 
-# What the source paper's ratios say of its baseline. Dyn-Arch has as many PEs as the GPU has units. It is 1.42 times as
-# fast. If all its PEs worked in every cycle, at the clock that we assume, the GPU would reach this many operations a
+# The baseline, as the source paper's ratios imply it. Dyn-Arch has as many PEs as the GPU has units, and is 1.42 times
+# as fast. If all its PEs worked in every cycle, at the clock that we assume, the GPU would reach this many operations a
 # second. The paper's figures imply that number. Nobody has measured it.
 THEIR_PES, THEIR_DYNAMIC_SPEED, ASSUMED_CLOCK = 5120, 1.42, 250e6
 IMPLIED_OPERATIONS = 2 * THEIR_PES * ASSUMED_CLOCK / THEIR_DYNAMIC_SPEED

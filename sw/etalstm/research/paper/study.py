@@ -87,7 +87,7 @@ def points(sweeps: Sweeps, roofline: gpu.Roofline, measure: Measure) -> list[Poi
 
 @dataclass(frozen=True)
 class Study:
-    """What was compared.
+    """The results of the comparison.
 
     The GPU is fitted to some times of the `published` benchmarks, and compared with the others. A board makes at most
     `board_operations` multiplications and additions in a second. `scaling` has networks of other sizes.

@@ -1,1 +1,1 @@
-"""Training over what reduces training: many runs, what each learnt and cost, and which reductions cost nothing."""
+"""Training with reductions: many runs, their scores and costs, and the reductions that cost no accuracy."""

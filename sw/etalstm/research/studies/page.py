@@ -1,4 +1,4 @@
-"""The page of a study: the command that makes it, the table, what its columns mean; and the figures."""
+"""The page of a study: the command that makes it, the table, the meaning of its columns; and the figures."""
 
 import textwrap
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def _option(name: str, value) -> str:
 
 
 def markdown(subject: Subject, study: dict, seeds: int) -> str:
-    """Write a study as a page: what was trained, the table, what its columns mean; and the figures."""
+    """Write a study's page: the command, the table, the meaning of its columns, and the code that trained."""
     settings, rows = study["settings"], summarise(study)
     score, others = subject.score(settings), list(rows[0]["others"])
     columns = ["run", "seeds", score.heading, *(SCORES[name].heading for name in others), "validation", "footprint",

@@ -48,10 +48,10 @@ class Reduction:
         are none, and weights are float32. Behind these may be ``name=value`` for each of :data:`OF_MS2`, with colons
         between: ``dense::0.5:ms2_without=compensation+loss``. Raises ``ValueError`` if it is none of these.
         """
-        policy, *parts = text.split(":")
-        numbers = [part for part in parts if "=" not in part]
+        policy, *fields = text.split(":")
+        numbers = [field for field in fields if "=" not in field]
         try:
-            of_ms2 = dict(part.split("=") for part in parts[len(numbers) :])
+            of_ms2 = dict(field.split("=") for field in fields[len(numbers) :])
             theta, ms2, delta_target, input_threshold, weight_format = numbers + [""] * (5 - len(numbers))
             thresholds = read_input_thresholds(input_threshold or str(Settings.input_threshold))
             return cls(
@@ -66,7 +66,7 @@ class Reduction:
     @classmethod
     def of_several(cls, text: str) -> list["Reduction"]:
         """Read several with commas between: one begins at each comma before a letter, the others divide thresholds."""
-        return [cls.of(part) for part in re.split(",(?=[a-z])", text)]
+        return [cls.of(each) for each in re.split(",(?=[a-z])", text)]
 
     @classmethod
     def of_run(cls, run: dict) -> "Reduction":
@@ -78,7 +78,7 @@ class Reduction:
 
     @property
     def text(self) -> str:
-        """What :meth:`of` reads."""
+        """The text that :meth:`of` reads."""
         others = [f":{value:g}" if value is not None else ":" for value in (self.ms2, self.delta_target)]
         for name in ("input_threshold", "weight_format"):
             value = getattr(self, name)

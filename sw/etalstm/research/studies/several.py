@@ -112,7 +112,7 @@ MEASURES = {
     "x and h that are sent": "input_density",
     "products left": "arithmetic",
 }
-"""What a table or a panel shows, and the name that :func:`etalstm.research.studies.study.summarise` has for it."""
+"""Titles of tables and panels, and the names of their values in :func:`etalstm.research.studies.study.summarise`."""
 
 
 def read_sizes(folders: Sequence[Path]) -> dict[int, dict]:

@@ -203,7 +203,7 @@ class Batch:
 
     source: Tensor  # int64, (B, S)
     source_lengths: Tensor  # int64, (B,)
-    # given, wanted: int64, (B, T): what the decoder reads at each step (the start, then the target), and what it has to
+    # given, wanted: int64, (B, T): what the decoder reads at each step (the start, then the target), and what it must
     # answer (the target, then the end)
     given: Tensor
     wanted: Tensor
