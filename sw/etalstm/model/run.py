@@ -72,7 +72,7 @@ def skip_scalars(room, engine, banks, masks, scalars, tiles, sizes):
 
 @compiled
 def shift(cycle, cycles, scalars, sums, wakes):
-    """Have what the emitter and the MAC engines do, and have done just before `cycle`, happen so many cycles later."""
+    """Delay what the emitter and the MAC engines do, and have done just before `cycle`, by so many cycles."""
     for channel in range(len(wakes)):
         for entry in range(RING):
             scalars[channel].pushed[entry] += cycles

@@ -52,7 +52,7 @@ class HardwareSession(Session):
 
     Members
     -------
-    plan, placement : the session's programs and arrays, and its part of the memory
+    plan, placement : the session's programs and arrays, and its range of the memory
     windows : Windows, the plan's arrays there
     spill : Spill, the intermediates of the last forward pass
     """
@@ -169,9 +169,9 @@ class HardwareSession(Session):
         for arrays, states in zip(self._map.layers, h, strict=True):
             self._write_input(arrays.h.first(len(states)), states, arrays.number)
         for arrays, values in zip(self._map.layers if sent else [], sent, strict=True):
-            parts = np.split(values, [arrays.operands_sent[0].partition.size], axis=2) if arrays.operands_sent else []
-            for operand, part in zip(arrays.operands_sent, parts, strict=True):
-                self._write_input(operand.sent.first(len(x)), part, arrays.number)
+            each = np.split(values, [arrays.operands_sent[0].partition.size], axis=2) if arrays.operands_sent else []
+            for operand, of_operand in zip(arrays.operands_sent, each, strict=True):
+                self._write_input(operand.sent.first(len(x)), of_operand, arrays.number)
         self.spill.take(sealed)
 
     def _refuse_dense(self) -> None:
@@ -185,7 +185,7 @@ class HardwareSession(Session):
         return Intermediates(self._map, self.windows, identity, skipped)
 
     def _prepare(self, x, lengths) -> None:
-        """Begin a forward pass: its programs, its input, nothing kept yet."""
+        """Begin a forward pass: its programs, its input, nothing stored yet."""
         self._choose_passes()
         self._scrubber.begin_pass()
         self._active = np.arange(len(x))[:, None] < lengths[None, :]
@@ -276,8 +276,8 @@ class HardwareSession(Session):
         for number in sorted((number for number in self._unreported if number > layer), reverse=True):
             self._unreported.remove(number)
             products = self._map.layers[number].products
-            for place, arrays in enumerate(products, number * len(products)):
-                self.when_whole(place, self._gradients_of(arrays))
+            for position, arrays in enumerate(products, number * len(products)):
+                self.when_whole(position, self._gradients_of(arrays))
 
     def _dx(self):
         return self._measures().dx()

@@ -131,7 +131,7 @@ class Scrubber:
             _compare_elements(_named(array, layer), array, windows.read_words(array), values, "the host wrote")
 
     def _compare_state(self, arrays: LayerArrays, windows: Windows) -> None:
-        """Compare what a layer keeps from one iteration to the next: the copies first, as they tell which element."""
+        """Compare a layer's state: the copies first, as they tell which element differs."""
         state = {array.name: _agreed(array, windows, arrays.number) for array in _state(arrays)}
         rows, *others = arrays.matrices
         for matrix in others:

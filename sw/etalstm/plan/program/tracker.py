@@ -131,10 +131,9 @@ class Tracker:
     def access(
         self, opcode: Opcode, reads: Iterable[Resource], writes: Iterable[Resource], most: int, everyone: bool = False
     ) -> tuple[int, ...]:
-        """Take in an instruction; with `everyone` its wait_store is about every channel's STOREs.
+        """Note an instruction; tell what it waits for. With `everyone` its wait_store is about every channel's STOREs.
 
-        Returns by engine, how many instructions back the one is that it has to wait for, `most` at most; 0:
-        none.
+        Returns, by engine, how many instructions back the one lies that it waits for: `most` at most, 0 for none.
         """
         engine = ENGINE_OF[opcode]
         needs = self._needs(engine, reads, writes, everyone)
@@ -226,9 +225,9 @@ class Tracker:
         return {waiter: counts.copy() for waiter, counts in self._waited.items()}
 
     def repeat_waits(self, before: dict[Waiter, Counts], after: dict[Waiter, Counts], by: Counts, times: int) -> None:
-        """Let engines have waited for what they do if `by` instructions (by engine) are repeated some `times`.
+        """Note what engines have waited for when `by` instructions (by engine) are repeated some `times`.
 
-        `before` and `after` these instructions they had waited for what :meth:`waited` gave.
+        `before` and `after` are what :meth:`waited` gave before and after these instructions.
         """
         for waiter, counts in after.items():
             earlier = before[waiter]
