@@ -166,7 +166,7 @@ class Config:
         return tuple(count for count in range(1, self.broadcasters + 1) if self.channels % count == 0)
 
     @property
-    def share_bytes(self) -> int:
+    def local_window_bytes(self) -> int:
         """The largest window that lies behind its channel's own port; 0 if there is no such thing."""
         return self.port_bytes // self.channels_per_port
 

@@ -124,10 +124,10 @@ class AXI4Lite(wiring.Signature):
         return type(self) is type(other) and self.members == other.members
 
 
-def join(m, port, *parts):
+def join(m, port, *managers):
     """Drive a port with the channels of several managers, say a reader's and a writer's.
 
-    Signals of the port that no part has (an ID, say) stay 0; a channel may be had by one part only.
+    Signals of the port that no manager has (an ID, say) stay 0; a channel may be had by one manager only.
 
     Parameters
     ----------
@@ -135,10 +135,10 @@ def join(m, port, *parts):
         Where the connections are made.
     port : interface of AXI4
         The module's own port, a manager.
-    parts : interfaces of AXI4Read or AXI4Write
+    managers : interfaces of AXI4Read or AXI4Write
         Managers: the members of submodules.
     """
-    for part in parts:
-        for name, member in part.signature.members.items():
-            here, there = getattr(port, name), getattr(part, name)
+    for manager in managers:
+        for name, member in manager.signature.members.items():
+            here, there = getattr(port, name), getattr(manager, name)
             m.d.comb += here.eq(there) if member.flow is Out else there.eq(here)

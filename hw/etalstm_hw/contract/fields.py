@@ -97,7 +97,7 @@ FIELDS = {
     # BAD_FIELD: a group that does not exist.
     Opcode.LOAD: {
         **_TRANSFER,
-        "more": 1,  # a part: completed, and counted, with the next LOAD, which there must be
+        "more": 1,  # completed, and counted, with the next LOAD, which there must be
         "compressed": 1,
         "bf16": 1,  # of the stream's words
         "group": GROUP_BITS,  # 0: the channel's own window

@@ -21,8 +21,8 @@ from etalstm_hw.fp.format import Float, round_to_half
 from etalstm_hw.fp.normalise import normalise
 from etalstm_hw.fp.pipeline import register
 
-ROW = data.StructLayout({f"c{n}": bits for n, bits in enumerate(COEFFICIENT_BITS)})
-"""A row of the coefficient memory."""
+LINE = data.StructLayout({f"c{n}": bits for n, bits in enumerate(COEFFICIENT_BITS)})
+"""A line of the coefficient memory."""
 
 SIDEBAND = data.StructLayout(
     {
@@ -39,7 +39,7 @@ SIDEBAND = data.StructLayout(
         "pack": 1,  # the result is `fraction`, `exponent` and `sign` as they are
     }
 )
-"""What rank 1 knows about a word, and the ranks after it carry along."""
+"""What stage 1 knows about a word, and the stages after it carry along."""
 
 
 class Activation(wiring.Component):
@@ -85,22 +85,22 @@ class Activation(wiring.Component):
         super().__init__({"a": In(format.width), "b": In(format.width), "function": In(2), "z": Out(format.width)})
 
     def elaborate(self, platform):
-        """Lay out the ranks of the pipeline, top to bottom."""
+        """Lay out the stages of the pipeline, top to bottom."""
         m = Module()
-        rows = [ROW.const({"c0": c0, "c1": c1, "c2": c2}) for c0, c1, c2 in coefficients()]
-        m.submodules.rom = rom = Memory(shape=ROW, depth=len(rows), init=rows)
+        lines = [LINE.const({"c0": c0, "c1": c1, "c2": c2}) for c0, c1, c2 in coefficients()]
+        m.submodules.rom = rom = Memory(shape=LINE, depth=len(lines), init=lines)
         read = rom.read_port()
 
-        # Ranks 1 and 2
+        # Stages 1 and 2
         sideband, address = self.classify(m)
         sideband = register(m, "sideband_1", sideband, SIDEBAND)
         m.d.comb += read.addr.eq(register(m, "address", address))
         sideband = register(m, "sideband_2", self.round(m, sideband, register(m, "b_1", self.b)), SIDEBAND)
-        row = read.data
+        line = read.data
 
-        # Ranks 3 to 6: Horner's rule.
-        bend = register(m, "bend", (row.c2 * sideband.fraction[:OFFSET_BITS]) >> OFFSET_BITS)
-        c0, c1 = register(m, "c0_3", row.c0), register(m, "c1_3", row.c1)
+        # Stages 3 to 6: Horner's rule.
+        bend = register(m, "bend", (line.c2 * sideband.fraction[:OFFSET_BITS]) >> OFFSET_BITS)
+        c0, c1 = register(m, "c0_3", line.c0), register(m, "c1_3", line.c1)
         sideband = register(m, "sideband_3", sideband, SIDEBAND)
 
         slope = register(m, "slope", c1 - bend, unsigned(len(c1)))
@@ -117,18 +117,18 @@ class Activation(wiring.Component):
         value = register(m, "value", value, unsigned(FRACTION_BITS + 1))
         sideband = register(m, "sideband_6", sideband, SIDEBAND)
 
-        # Rank 7: for the tangent neither shifted nor added to.
+        # Stage 7: for the tangent neither shifted nor added to.
         aligned = Signal(FRACTION_BITS + 2)
         m.d.comb += aligned.eq(value >> sideband.shift)
         number = Mux(sideband.half, one, 0) + Mux(sideband.negate, ~aligned, aligned) + sideband.negate
         number = register(m, "number", number, unsigned(FRACTION_BITS + 2))
         sideband = register(m, "sideband_7", sideband, SIDEBAND)
 
-        # Rank 8
+        # Stage 8
         normal, zeros = (register(m, f"normal_{n}", word) for n, word in enumerate(normalise(m, number)))
         sideband = register(m, "sideband_8", sideband, SIDEBAND)
 
-        # Rank 9: adding ~zeros takes zeros + 1 away from the exponent. No result is subnormal and none overflows.
+        # Stage 9: adding ~zeros takes zeros + 1 away from the exponent. No result is subnormal and none overflows.
         mantissa, exponent_bits = self.format.mantissa, self.format.exponent
         kept, guard, sticky = normal[-1 - mantissa : -1], normal[-2 - mantissa], normal[: -2 - mantissa].any()
         rounded = Signal(self.format.width - 1)

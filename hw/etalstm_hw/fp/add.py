@@ -29,7 +29,7 @@ class Adder(wiring.Component):
     behind it and the registers around it. Longer shifts go ``REACH`` places or so first. The signs of the powers make
     the smaller operand negative where signs differ, and the sum positive where the operands' order was wrong.
 
-    The bits of ``total``, the sum of rank 2, for a significand of p bits and ``REACH`` 16 (binary32: p is 24)::
+    The bits of ``total``, the sum of stage 2, for a significand of p bits and ``REACH`` 16 (binary32: p is 24)::
 
         bit      p+18   p+17    p+16 … 17                16    15      14 … 0
                  sign │ carry │ significand of `larger` │    │ guard │ sticky
@@ -42,7 +42,7 @@ class Adder(wiring.Component):
         2        16            guard   sticky
         n > 2    18 - n        none    the operands were so close that guard and sticky are 0
 
-    So ``number``, the bits from 16 to the carry, is all that rank 4 shifts. In ``rounded``, the shifted number with the
+    So ``number``, the bits from 16 to the carry, is all that stage 4 shifts. In ``rounded``, the shifted number with the
     half and the exponent added, two bits are below the last place, the half and the one under it.
 
     Parameters
@@ -66,13 +66,13 @@ class Adder(wiring.Component):
         super().__init__({"a": In(format.width), "b": In(format.width), "z": Out(format.width)})
 
     def elaborate(self, platform):
-        """Lay out the ranks of the pipeline, top to bottom."""
+        """Lay out the stages of the pipeline, top to bottom."""
         m = Module()
         layout = Float(self.format)
         exponent, outcome, total = self._add(m, layout(self.a), layout(self.b))
         rounded, sticky, outcome = self._normalise(m, exponent, outcome, total)
 
-        # Rank 5: a half has been added. Only a tie has nothing below the last place then; it is rounded to even.
+        # Stage 5: a half has been added. Only a tie has nothing below the last place then; it is rounded to even.
         low = len(rounded) - self._exponent_bits - self.format.mantissa
         tie = ~sticky & ~rounded[:low].any()
         even = Cat(rounded[low] & ~tie, rounded[low + 1 :])
@@ -80,7 +80,7 @@ class Adder(wiring.Component):
         return m
 
     def _add(self, m, a, b):
-        """Ranks 1 and 2: give the larger exponent, what the operands decide, and the sum in two's complement.
+        """Stages 1 and 2: give the larger exponent, what the operands decide, and the sum in two's complement.
 
         The sum has a bit for its carry, and ``REACH + 1`` bits below the last place of the larger operand.
         """
@@ -104,13 +104,13 @@ class Adder(wiring.Component):
         ]
         outcome = register(m, "outcome_1", outcome, OUTCOME)
 
-        # Rank 2
+        # Stage 2
         augend = Cat(C(0, REACH + 1), larger, C(0, 2)).as_signed()
         total = register(m, "total", augend + addend * power, signed(len(augend)))
         return register(m, "exponent_2", exponent), register(m, "outcome_2", outcome, OUTCOME), total
 
     def _align(self, m, a, b, apart, subtract, sticky):
-        """Rank 1: give the smaller significand, and the power of two to multiply it by."""
+        """Stage 1: give the smaller significand, and the power of two to multiply it by."""
         # `places` is the distance, or if swapped one less, which `small` makes up for.
         swap = apart[-1]
         places = Signal(len(apart) - 1)
@@ -140,7 +140,7 @@ class Adder(wiring.Component):
         return Cat(*addend).as_signed(), power
 
     def _normalise(self, m, exponent, outcome, total):
-        """Ranks 3 and 4: give the rounded sum with the bits below its last place, whether more was below, the outcome.
+        """Stages 3 and 4: give the rounded sum with the bits below its last place, whether more was below, the outcome.
 
         The rounded sum has fraction and exponent as :func:`pack` wants them.
         """
@@ -172,6 +172,6 @@ class Adder(wiring.Component):
         ]
         final = register(m, "outcome_3", final, OUTCOME)
 
-        # Rank 4
+        # Stage 4
         rounded = register(m, "rounded", offset + normal * factor, len(offset))
         return rounded, register(m, "inexact_4", sticky), register(m, "outcome_4", final, OUTCOME)

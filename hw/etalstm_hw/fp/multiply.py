@@ -46,12 +46,12 @@ class Multiplier(wiring.Component):
         super().__init__({"a": In(format.width), "b": In(format.width), "z": Out(format.width)})
 
     def elaborate(self, platform):
-        """Lay out the ranks of the pipeline, top to bottom."""
+        """Lay out the stages of the pipeline, top to bottom."""
         m = Module()
         a, b = (Float(self.format)(word) for word in (self.a, self.b))
         mantissa, size = self.format.mantissa, self.format.mantissa + 1
 
-        # Rank 1: the exponent may be negative or too large until it is packed.
+        # Stage 1: the exponent may be negative or too large until it is packed.
         starts = range(0, size, DSP_BITS)
         slices = [b.significand[start : start + DSP_BITS] for start in starts]
         partials = [register(m, f"partial_{n}", a.significand * part) for n, part in enumerate(slices)]
@@ -71,14 +71,14 @@ class Multiplier(wiring.Component):
         ]
         outcome = register(m, "outcome_1", outcome, OUTCOME)
 
-        # Rank 2: an exponent of 0 is one binade below the normals; the second flag is for a product in [2, 4).
+        # Stage 2: an exponent of 0 is one binade below the normals; the second flag is for a product in [2, 4).
         weighed = [partial << start for partial, start in zip(partials, starts, strict=True)]
         product = register(m, "product", sum(weighed), 2 * size)
         below = register(m, "below", Cat(exponent == 0, exponent == -1))
         exponent = register(m, "exponent_2", exponent)
         outcome = register(m, "outcome_2", outcome, OUTCOME)
 
-        # Rank 3
+        # Stage 3
         top = product[-1]
         guard, fraction, up = Signal(), Signal(mantissa), Signal()
         rounded = Signal(mantissa + len(exponent))

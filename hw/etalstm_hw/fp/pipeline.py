@@ -1,4 +1,4 @@
-"""Registers between the ranks of a free-running pipeline."""
+"""Registers between the stages of a free-running pipeline."""
 
 from amaranth.hdl import Signal, Value
 
@@ -21,6 +21,6 @@ def register(m, name, value, shape=None):
     -------
     Signal or View
     """
-    rank = Signal(Value.cast(value).shape() if shape is None else shape, name=name, reset_less=True)
-    m.d.sync += rank.eq(value)
-    return rank
+    stage = Signal(Value.cast(value).shape() if shape is None else shape, name=name, reset_less=True)
+    m.d.sync += stage.eq(value)
+    return stage

@@ -281,7 +281,7 @@ def place(
     """Find room: each window behind the port of its channel, or if it is too large, one window behind the other.
 
     Behind its own port a channel need not cross the switch between ports and memories, and all memories work however
-    small the network is. The windows of the channels that share a port then lie in equal shares of its memory, and
+    small the network is. The windows of the channels that share a port then lie in equal ranges of its memory, and
     programs behind the memory of all these ports. Whatever is placed begins at a multiple of 4096.
 
     Parameters
@@ -301,11 +301,11 @@ def place(
         return inside and not any(_overlap(part, other) for part in placement.parts for other in taken)
 
     ends = [0, *sorted(whole_pages(part.stop) for part in taken)]
-    share = config.share_bytes
-    behind = config.channels * share
-    bases = sorted({end % share for end in ends if end % share + window_bytes <= share}) if share else []
+    local = config.local_window_bytes
+    behind = config.channels * local
+    bases = sorted({end % local for end in ends if end % local + window_bytes <= local}) if local else []
     programs = [behind, *(end for end in ends if end > behind)]
-    spread = (made(base, share, program) for base in bases for program in programs)
+    spread = (made(base, local, program) for base in bases for program in programs)
     dense = (made(end, window_bytes, end + config.channels * window_bytes) for end in ends)
     return next(filter(fits, itertools.chain(spread, dense)), None)
 
