@@ -8,8 +8,8 @@ from etalstm_hw.config import preset
 
 
 def test_channels_share_the_memory_behind_their_port():
-    assert preset("vcu128").share_bytes == 128 << 20
-    assert preset("test").share_bytes == 0
+    assert preset("vcu128").local_window_bytes == 128 << 20
+    assert preset("test").local_window_bytes == 0
 
 
 def test_the_slice_is_the_board_with_fewer_channels():

@@ -28,7 +28,7 @@ def test_windows_lie_behind_each_other_in_one_memory():
 @pytest.mark.parametrize("name", ["vcu128", "u280"])
 def test_windows_of_the_boards_lie_behind_the_ports_of_their_channels(name):
     config = preset(name)
-    for size in (PAGE, config.share_bytes):
+    for size in (PAGE, config.local_window_bytes):
         placement = place(config, size, 1, memory_bytes=8 << 30)
         for channel in range(config.channels):
             window = placement.window(channel)

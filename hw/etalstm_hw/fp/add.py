@@ -42,8 +42,8 @@ class Adder(wiring.Component):
         2        16            guard   sticky
         n > 2    18 - n        none    the operands were so close that guard and sticky are 0
 
-    So ``number``, the bits from 16 to the carry, is all that stage 4 shifts. In ``rounded``, the shifted number with the
-    half and the exponent added, two bits are below the last place, the half and the one under it.
+    So ``number``, the bits from 16 to the carry, is all that stage 4 shifts. In ``rounded``, the shifted number with
+    the half and the exponent added, two bits are below the last place, the half and the one under it.
 
     Parameters
     ----------
