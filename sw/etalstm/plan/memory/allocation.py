@@ -35,19 +35,19 @@ def machine_of_group(config: Config, groups: int) -> Config:
 
 
 def share_of_lanes(config: Config, cell: Cell) -> Config:
-    """Give the machine with the part of its lane memories that each stage of a cell has to itself.
+    """Give the machine with the share of its lane memories that each stage of a cell has to itself.
 
     The memory of partial sums is not divided: it holds sums of one stage at a time.
     """
-    parts = 1 << (len(cell.stages) - 1).bit_length()
+    shares = 1 << (len(cell.stages) - 1).bit_length()
     depths = ("scratch_depth", "weight_depth", "bias_depth")
-    return replace(config, **{name: getattr(config, name) // parts for name in depths})
+    return replace(config, **{name: getattr(config, name) // shares for name in depths})
 
 
 def share_of_product(lanes: Config, stage: Stage) -> Config:
-    """Give the machine with the part of a stage's weight memory that each of its products has to itself."""
-    parts = 1 << (len(stage.products) - 1).bit_length()
-    return replace(lanes, weight_depth=lanes.weight_depth // parts)
+    """Give the machine with the share of a stage's weight memory that each of its products has to itself."""
+    shares = 1 << (len(stage.products) - 1).bit_length()
+    return replace(lanes, weight_depth=lanes.weight_depth // shares)
 
 
 def scratch_vectors(stage: Stage, sends: bool) -> int:
@@ -142,9 +142,7 @@ class LayerAllocation:
         delta = None if compressed else self._gates(f"delta{suffix}", tiling)
         delta_index = needed = None
         if compressed:
-            streams = steps * self._batch.count * tiling.units.tiles
-            delta_index = self._memory.add_raw(f"delta_index{suffix}", "deltas", streams)
-            needed = self._needed(tiling, suffix)
+            delta_index, needed = self._delta_index(tiling, suffix), self._needed(tiling, suffix)
         dy = self._of_units("dy", steps) if is_last else None
         dx = self._input_gradient(tiling) if takes_x else None
         operand_gradient = self._of_units(f"d{name}", 1)
@@ -234,9 +232,8 @@ class LayerAllocation:
         return self._memory.add_raw(f"index{suffix}", "intermediates", streams)
 
     def _delta_index(self, tiling: LayerTiling, suffix: str) -> Array:
-        return self._memory.add_raw(
-            f"delta_index{suffix}", "deltas", self._steps * self._batch.count * tiling.units.tiles
-        )
+        streams = self._steps * self._batch.count * tiling.units.tiles
+        return self._memory.add_raw(f"delta_index{suffix}", "deltas", streams)
 
     def _needed(self, tiling: LayerTiling, suffix: str) -> Array | None:
         if tiling.gates != MOST_GATES or stay(self._lanes, tiling.column_vectors, tiling.rows):

@@ -192,7 +192,7 @@ class BiasGradients:
         self._of_slices = [base.at(number * self._size) for number in range(slices)]
 
     def begin(self, steps: range) -> None:
-        """Have every slice's db of the steps that have run."""
+        """Bring every slice's db of the steps that have run, zeros if none has."""
         first, vectors = self._of_slices[0], len(self._of_slices) * self._size
         if steps.stop == self._steps:
             self._emitter.vector(VectorOp.MULTIPLY, first, ZERO, ZERO, inner=vectors)
@@ -200,7 +200,7 @@ class BiasGradients:
             self._emitter.load(first, self._sums, Traffic.WEIGHTS, 1, vectors)
 
     def end(self, steps: range) -> None:
-        """Keep every slice's db for the steps that follow, or after the last one the total."""
+        """Store every slice's db for the steps that follow, or after the last one their total."""
         if steps.start > 0:
             vectors = len(self._of_slices) * self._size
             self._emitter.store(self._of_slices[0], self._sums, Traffic.WEIGHTS, 1, vectors)

@@ -144,7 +144,7 @@ MOMENTUM = Parameter(contract.PARAMETER_MOMENTUM)
 LEARNING_RATE = Parameter(contract.PARAMETER_LEARNING_RATE)
 
 
-class Steps:
+class UpdateSteps:
     """Emits updates of some vectors at a time. Two sets of buffers alternate where the scratch memory holds them.
 
     `most`: vectors at a time.
@@ -205,7 +205,7 @@ class UpdateLayer:
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
         self._layer = layer
         self._pieces = [(columns, Refresh(config, emitter, layer, columns)) for columns in layer.shards.columns]
-        self._steps = Steps(config, emitter, max(refresh.most_vectors for _, refresh in self._pieces))
+        self._steps = UpdateSteps(config, emitter, max(refresh.most_vectors for _, refresh in self._pieces))
 
     def emit(self) -> None:
         """Append the layer's instructions."""
@@ -231,7 +231,7 @@ class SharedUpdate:
     """
 
     def __init__(self, config: Config, emitter: Emitter, layers: list[LayerArrays]):
-        steps = Steps(config, emitter, config.scratch_depth // (UPDATE_SETS * UPDATE_ARRAYS))
+        steps = UpdateSteps(config, emitter, config.scratch_depth // (UPDATE_SETS * UPDATE_ARRAYS))
         self._layers, self._steps = layers, steps
         pieces = [(layer, columns) for layer in layers for columns in layer.shards.columns]
         self._pieces = [
@@ -264,7 +264,13 @@ class _ColumnSpan:
     """
 
     def __init__(
-        self, config: Config, emitter: Emitter, steps: Steps, layer: LayerArrays, columns: Columns, updated: Location
+        self,
+        config: Config,
+        emitter: Emitter,
+        steps: UpdateSteps,
+        layer: LayerArrays,
+        columns: Columns,
+        updated: Location,
     ):
         self._emitter, self._steps, self._layer = emitter, steps, layer
         self._columns, self._updated, self._narrow = columns, updated, layer.tiling.narrow
