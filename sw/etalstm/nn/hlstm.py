@@ -1,11 +1,12 @@
 """An LSTM whose gates see their inputs through hidden layers, on a device of this package."""
 
 import math
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
 from etalstm.device import Device
@@ -14,7 +15,9 @@ from etalstm.nn.call import HLSTMCall, Packing
 from etalstm.nn.engine import Engine
 from etalstm.nn.functional import Settings, check_tensors
 from etalstm.nn.operators import packing_of
+from etalstm.nn.transforms import Once, Transformable, is_transformed
 
+HOW = 3  # arguments of a layer that are no tensors
 _TENSORS = ("weight_ih", "weight_hh", "bias_hidden", "weight_gates", "bias_gates")
 
 
@@ -149,33 +152,40 @@ def _in_order(states: tuple[Tensor, Tensor], order: Tensor) -> tuple[Tensor, Ten
     return h.index_select(1, order), c.index_select(1, order)
 
 
-class _Layer(torch.autograd.Function):
-    """One layer on an engine."""
+class _Layer(Transformable):
+    """One layer on an engine. It takes settings, the layer's number, a packing or None, and tensors."""
 
     @staticmethod
-    def forward(ctx, settings: Settings, layer: int, packing: Packing | None, *tensors: Tensor):
-        ctx.settings, ctx.layer, ctx.packing = settings, layer, packing
-        y, h, c = settings.engine.forward(_call(ctx, tensors))
-        ctx.claim = settings.engine.claim()
-        ctx.save_for_backward(*tensors)
+    def forward(settings: Settings, layer: int, packing: Packing | None, *tensors: Tensor):
+        y, h, c = settings.engine.forward(_call(settings, layer, packing, tensors))
         return _tensor(packing.pack(y) if packing else y), _tensor(h), _tensor(c)
 
     @staticmethod
-    @once_differentiable
+    def setup_context(ctx, inputs, output) -> None:
+        ctx.how = inputs[:HOW]
+        # Under a transform the pass below has claimed it, or there is one for each entry of a batch.
+        ctx.claim = None if is_transformed() else inputs[0].engine.claim()
+        ctx.save_for_backward(*inputs[HOW:])
+
+    @staticmethod
     def backward(ctx, dy, dh, dc):
-        engine, packing = ctx.settings.engine, ctx.packing
-        engine.use(ctx.claim)
-        dy = packing.pad(dy.numpy()) if packing else dy.numpy()
-        found = engine.backward(lambda: _call(ctx, ctx.saved_tensors), dy, dh.numpy(), dc.numpy())
+        ctx.how[0].engine.use(ctx.claim)
+        go_back = partial(_backward, *ctx.how)
+        gradients = Once.apply("HLSTM", go_back, dy, dh, dc, *ctx.saved_tensors)
         ctx.claim = None
-        dx, *others = found
-        return None, None, None, _tensor(packing.pack(dx) if packing else dx), *map(_tensor, others)
+        return *(None,) * HOW, *gradients
 
 
-def _call(ctx, tensors) -> HLSTMCall:
+def _backward(settings: Settings, layer: int, packing: Packing | None, dy, dh, dc, *tensors: Tensor):
+    dy = packing.pad(dy.numpy()) if packing else dy.numpy()
+    make_call = partial(_call, settings, layer, packing, tensors)
+    dx, *others = settings.engine.backward(make_call, dy, dh.numpy(), dc.numpy())
+    return _tensor(packing.pack(dx) if packing else dx), *map(_tensor, others)
+
+
+def _call(settings: Settings, layer: int, packing: Packing | None, tensors: Sequence[Tensor]) -> HLSTMCall:
     x, h0, c0, *weights = (tensor.detach().numpy() for tensor in tensors)
-    packing, execution = ctx.packing, ctx.settings.execution.of_layers([ctx.layer])
-    lengths = packing.lengths if packing else None
+    execution, lengths = settings.execution.of_layers([layer]), packing.lengths if packing else None
     return HLSTMCall(packing.pad(x) if packing else x, lengths, h0, c0, execution, *weights)
 
 

@@ -12,7 +12,7 @@ from etalstm.device import Device
 from etalstm.network.delta_inputs import LayerThresholds
 from etalstm.nn.engine import Engine
 from etalstm.nn.functional import OnEngine, Settings, run_padded
-from etalstm.nn.operators import is_watched
+from etalstm.nn.transforms import is_watched
 
 _MODULES: weakref.WeakSet["LSTM"] = weakref.WeakSet()
 

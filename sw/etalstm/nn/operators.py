@@ -3,18 +3,26 @@
 Dimensions: B sequences, T steps, I inputs, H units.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import Parameter
-from torch.utils._python_dispatch import _get_current_dispatch_mode
+from torch.func import vjp
+from torch.library import Library, infer_schema, register_fake
 
 from etalstm.network.execution import Execution
 from etalstm.nn.call import LayerCall, Packing, in_reading_order
 from etalstm.nn.engine import find_engine
+from etalstm.nn.transforms import (
+    Transformable,
+    functionalized,
+    is_dispatched,
+    is_functionalized,
+    is_transformed,
+    untraced,
+)
 
 INPUTS = 7  # x, h0, c0, w_ih, w_hh, b_ih, b_hh
 
@@ -42,7 +50,7 @@ def layer_forward(inputs: Sequence[Tensor], batch_sizes: Tensor | None, reverse:
 
 def double_backward(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], batch_sizes: Tensor | None, reverse: bool,
-    gradients: Sequence[Tensor | None],
+    gradients: Sequence[Tensor],
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Differentiate a layer's backward pass: give gradients of `outputs` and `inputs`.
 
@@ -50,43 +58,12 @@ def double_backward(
     w_ih, w_hh, b_ih, b_hh. `gradients` are those of what the backward pass gave: of dx, dh0, dc0, dW_ih, dW_hh, and of
     db twice.
     """
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        # Views of their own: a tensor that is given twice, as h0 and as c0, has two gradients.
-        outputs, inputs = ([_leaf(tensor, again) for tensor in tensors] for tensors in (outputs, inputs))
-        results = layer_forward(inputs, batch_sizes, reverse)
-        first = torch.autograd.grad(results, inputs, outputs, create_graph=True)
-        return torch.autograd.grad(first, (*outputs, *inputs), gradients, create_graph=again, materialize_grads=True)
 
+    def backward(*tensors: Tensor) -> tuple[Tensor, ...]:
+        outputs, inputs = tensors[:-INPUTS], tensors[-INPUTS:]
+        return vjp(lambda *inputs: layer_forward(inputs, batch_sizes, reverse), *inputs)[1](outputs)
 
-def _leaf(tensor: Tensor, differentiable: bool) -> Tensor:
-    if differentiable and tensor.requires_grad:
-        return tensor.view_as(tensor)
-    return tensor.detach().requires_grad_()
-
-
-_PLAIN = (Tensor, Parameter)
-
-
-def is_watched() -> bool:
-    """Tell whether a compiler, a tracer, a mode, or a transform of ``torch.func`` sees what is called."""
-    return (
-        torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
-        or torch._C._len_torch_function_stack() > 0
-        or _get_current_dispatch_mode() is not None
-        or torch._C._functorch.peek_interpreter_stack() is not None
-    )
-
-
-def is_dispatched(tensors: Iterable[Tensor]) -> bool:
-    """Tell whether somebody between an operator and its kernel has to see the call.
-
-    That is a compiler, a tracer, a ``TorchDispatchMode``, a transform of ``torch.func``, a subclass of tensors, or
-    tensors that are not in the host's memory. If there is nobody, a kernel may be called directly. The dispatcher takes
-    0.4 ms there and back, as the caches hold the data of a layer and none of its code.
-    """
-    return is_watched() or not all(type(tensor) in _PLAIN and tensor.is_cpu for tensor in tensors)
+    return vjp(backward, *outputs, *inputs)[1](tuple(gradients))
 
 
 REST = 4  # arguments that are no tensors: reverse, engine, execution, delta_threshold
@@ -94,6 +71,7 @@ Layer = tuple[Tensor, Tensor, Tensor]
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
+@untraced
 def _forward_kernel(
     x: Tensor, h0: Tensor, c0: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor,
     batch_sizes: Tensor | None, reverse: bool, engine: str, execution: str, delta_threshold: float,
@@ -121,14 +99,11 @@ def _forward_kernel(
     return _tensor(order.leave(y)), _tensor(h[None]), _tensor(c[None])
 
 
-lstm_layer = torch.library.custom_op("etalstm::lstm_layer", _forward_kernel, mutates_args=())
-
-
-@lstm_layer.register_fake
-def _(x, h0, c0, *_):
+def _forward_shapes(x, h0, c0, *_):
     return x.new_empty((*x.shape[:-1], h0.shape[2])), torch.empty_like(h0), torch.empty_like(c0)
 
 
+@untraced
 def _backward_kernel(
     dy: Tensor, dh: Tensor, dc: Tensor, x: Tensor, h0: Tensor, c0: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor,
     b_hh: Tensor, batch_sizes: Tensor | None, reverse: bool, engine: str, execution: str, delta_threshold: float,
@@ -145,48 +120,65 @@ def _backward_kernel(
     return *states, _tensor(dw_ih), _tensor(dw_hh), _tensor(db), _tensor(db.copy())
 
 
-lstm_layer_backward = torch.library.custom_op("etalstm::lstm_layer_backward", _backward_kernel, mutates_args=())
-
-
-@lstm_layer_backward.register_fake
-def _(dy, dh, dc, *inputs):
+def _backward_shapes(dy, dh, dc, *inputs):
     return tuple(tensor.new_empty(tensor.shape) for tensor in inputs[:INPUTS])
 
 
-def _save(ctx, inputs, output) -> None:
+class _Layer(Transformable):
+    """The operator :func:`lstm_layer` with its gradients."""
+
+    @staticmethod
+    def forward(*arguments):
+        return _below_autograd(lstm_layer, _forward_kernel, arguments)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        _save(ctx, inputs)
+        # Under a transform the pass below has claimed it, or there is one for each entry of a batch.
+        ctx.claim = None if is_transformed() else ctx.engine.claim()
+
+    @staticmethod
+    def backward(ctx, dy, dh, dc):
+        ctx.engine.use(ctx.claim)
+        given = dy, dh, dc, *ctx.saved_tensors
+        dispatched = torch.is_grad_enabled() or is_dispatched(given[:-1])  # the last one is batch_sizes
+        go_back = lstm_layer_backward if dispatched else _backward_kernel
+        gradients = go_back(*given, *ctx.rest)
+        ctx.claim = None
+        return (*gradients, *_nothing(ctx))
+
+
+class _LayerBackward(Transformable):
+    """The operator :func:`lstm_layer_backward` with its gradients."""
+
+    @staticmethod
+    def forward(*arguments):
+        return _below_autograd(lstm_layer_backward, _backward_kernel, arguments)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        _save(ctx, inputs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        reverse, _, text, delta_threshold = ctx.rest
+        execution = Execution.from_text(text)
+        theta, refresh = max(execution.storage.of_kinds), execution.delta_inputs.refresh
+        if theta or delta_threshold or refresh != 1:
+            raise NotImplementedError(
+                "gradients of gradients need theta 0, delta_threshold 0 and refresh 1 (no delta inputs), as a pass "
+                f"that prunes has none; got theta {theta}, delta_threshold {delta_threshold}, refresh {refresh}"
+            )
+        *tensors, batch_sizes = ctx.saved_tensors
+        outputs, inputs = tensors[:-INPUTS], tensors[-INPUTS:]
+        return (*double_backward(outputs, inputs, batch_sizes, reverse, gradients), *_nothing(ctx))
+
+
+def _save(ctx, inputs) -> None:
     *tensors, batch_sizes = inputs[:-REST]
     ctx.save_for_backward(*tensors, batch_sizes)
     ctx.rest = inputs[-REST:]
     ctx.engine = find_engine(ctx.rest[1])  # stays open as long as somebody may go back through this pass
-
-
-def _save_forward(ctx, inputs, output) -> None:
-    _save(ctx, inputs, output)
-    ctx.claim = ctx.engine.claim()
-
-
-def _backward(ctx, dy, dh, dc):
-    ctx.engine.use(ctx.claim)
-    given = dy, dh, dc, *ctx.saved_tensors
-    dispatched = torch.is_grad_enabled() or is_dispatched(given[:-1])  # the last one is batch_sizes
-    go_back = lstm_layer_backward if dispatched else _backward_kernel
-    gradients = go_back(*given, *ctx.rest)
-    ctx.claim = None
-    return (*gradients, *_nothing(ctx))
-
-
-def _double_backward(ctx, *gradients):
-    reverse, _, text, delta_threshold = ctx.rest
-    execution = Execution.from_text(text)
-    theta, refresh = max(execution.storage.of_kinds), execution.delta_inputs.refresh
-    if theta or delta_threshold or refresh != 1:
-        raise NotImplementedError(
-            "gradients of gradients need theta 0, delta_threshold 0 and refresh 1 (no delta inputs), as a pass that "
-            f"prunes has none; got theta {theta}, delta_threshold {delta_threshold}, refresh {refresh}"
-        )
-    *tensors, batch_sizes = ctx.saved_tensors
-    outputs, inputs = tensors[:-INPUTS], tensors[-INPUTS:]
-    return (*double_backward(outputs, inputs, batch_sizes, reverse, gradients), *_nothing(ctx))
 
 
 def _nothing(ctx) -> tuple:
@@ -194,25 +186,41 @@ def _nothing(ctx) -> tuple:
     return (None,) * (1 + len(ctx.rest))
 
 
-lstm_layer.register_autograd(_backward, setup_context=_save_forward)
-lstm_layer_backward.register_autograd(_double_backward, setup_context=_save)
+def _below_autograd(operator: Callable, kernel: Callable, arguments: tuple) -> tuple[Tensor, ...]:
+    if not is_dispatched(one for one in arguments[:-REST] if one is not None):
+        return kernel(*arguments)
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator(*arguments)
 
 
-class _UndispatchedLayer(torch.autograd.Function):
-    """The operator :func:`lstm_layer` and its gradients, without the dispatcher."""
+_LIBRARY = Library("etalstm", "DEF")
 
-    @staticmethod
-    def forward(ctx, *arguments):
-        output = _forward_kernel(*arguments)
-        _save_forward(ctx, arguments, output)
-        return output
 
-    backward = staticmethod(_backward)
+def _operator(name: str, kernel: Callable, shapes: Callable, gradients: type[Transformable]) -> Callable:
+    """Define an operator.
+
+    PyTorch's own ``custom_op`` knows no transforms: in forward mode it gives zeros.
+    """
+    _LIBRARY.define(name + infer_schema(kernel, mutates_args=()), tags=(torch.Tag.pt2_compliant_tag,))
+    operator = getattr(torch.ops.etalstm, name).default
+
+    def transformed(*arguments):
+        return functionalized(operator, arguments) if is_functionalized() else gradients.apply(*arguments)
+
+    _LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
+    _LIBRARY.impl(name, gradients.apply, "Autograd")
+    _LIBRARY.impl(name, transformed, "FuncTorchDynamicLayerFrontMode")  # where a transform of torch.func runs
+    register_fake(f"etalstm::{name}", shapes, lib=_LIBRARY)
+    return operator
+
+
+lstm_layer = _operator("lstm_layer", _forward_kernel, _forward_shapes, _Layer)
+lstm_layer_backward = _operator("lstm_layer_backward", _backward_kernel, _backward_shapes, _LayerBackward)
 
 
 def run_layer(*arguments) -> Layer:
     """Do what :func:`lstm_layer` does, past the dispatcher where nobody else has to see the call."""
-    run = lstm_layer if is_dispatched(arguments[:INPUTS]) else _UndispatchedLayer.apply
+    run = lstm_layer if is_dispatched(arguments[:INPUTS]) else _Layer.apply
     return run(*arguments)
 
 

@@ -9,10 +9,10 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from etalstm.network.shape import GATES
 from etalstm.network.storage import KINDS, LayerStorage
+from etalstm.nn.transforms import Once
 from etalstm.research.reduced.arrangement import Arrangement, Block, Matrix, Plan, arrangement_of
 from etalstm.research.reduced.compression import Compressed, compress, expand
 
@@ -87,13 +87,15 @@ class ReducedLayer(torch.autograd.Function):
         ctx.save_for_backward(x, h0, w_ih, w_hh, y, *stored)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, dy, dh, dc, *_):
         """Give the gradients of x, h0, c0, w_ih, w_hh and the bias."""
-        x, h0, w_ih, w_hh, *results = ctx.saved_tensors
-        saved = x, h0, w_ih, Matrix(w_hh), *results
-        back = _Backward(ctx.plan, ctx.storage, ctx.norms, saved, ctx.needs_input_grad)
-        return (*back.run(dy, dh, dc), None, None, None, None)
+
+        def go_back(dy, dh, dc, x, h0, w_ih, w_hh, *results):
+            saved = x, h0, w_ih, Matrix(w_hh), *results
+            return _Backward(ctx.plan, ctx.storage, ctx.norms, saved, ctx.needs_input_grad).run(dy, dh, dc)
+
+        gradients = Once.apply("a layer of reduced memory", go_back, dy, dh, dc, *ctx.saved_tensors)
+        return (*gradients, None, None, None, None)
 
 
 def run_layer(
