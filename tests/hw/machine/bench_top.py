@@ -137,7 +137,7 @@ def move_streams(session):
     sealed = streams.read(segment)
     taken = math.ceil(session.memory()["log_used"] / session.memory()["log"] * region.vectors)
     assert taken <= region.vectors - taken, "there is no other half"
-    session.windows.write_words(region, np.full(region.index.shape, 0xDEADBEEF, np.uint32))
+    session.windows.write_words(region, np.full(region.elements.shape, 0xDEADBEEF, np.uint32))
     log = replace(segment.log, array=region.section(taken, region.vectors - taken))
     streams.write(replace(segment, log=log), sealed)
 
