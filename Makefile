@@ -8,9 +8,8 @@ VENV_DOCS ?= .venv-docs
 BIN = $(VENV)/bin
 WORKERS = -n 2 --dist worksteal
 # What other programs take part in, or are compared with.
-OTHERS = tests/nn tests/research --ignore=tests/research/test_endurance.py tests/formats/interchange \
-	tests/train/test_events.py tests/train/test_reports.py tests/cli/test_plot.py tests/cli/bench/test_scaling.py \
-	tests/cli/research/test_paper.py
+OTHERS = tests/nn tests/research --ignore=tests/research/test_endurance.py tests/formats/interchange tests/cli/test_plot.py \
+	tests/train/test_events.py tests/train/test_reports.py tests/cli/bench/test_scaling.py tests/cli/research/test_paper.py
 
 .PHONY: help setup train test test-torch formal coverage campaign lint verilog contract bench resources docs
 
