@@ -1,9 +1,11 @@
 """Anybody's batches train, whatever makes them, and those that do not suit are refused by number."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from etalstm.data import Batches, Encoding, Sequences, examples_of
+from etalstm.data import Batch, Batches, Encoding, Sequences, examples_of
 from etalstm.device import open_device
 from etalstm.errors import CheckpointError, DataError
 from etalstm.train import load
@@ -80,11 +82,59 @@ def test_what_fills_a_batch_has_no_weight():
         ((np.zeros((2, 5, 3)), [0.5, 1]), "y must be integers, 0 to 1, got 0.5 to 1.0, float64"),
         ((np.zeros((2, 5, 3)), [0]), r"y must have shape \(2,\), got \(1,\)"),
         ((np.zeros((2, 5, 3)), [0, 1], [0, 5]), r"lengths must be 1 to 5, got \[0, 5\]"),
+        ((np.zeros((2, 5, 3)), [0, 1], 5), r"lengths must be 2 integers, got shape \(\), int64"),
+        ((np.zeros((2, 5, 3)), [0, 1], [5]), r"lengths must be 2 integers, got shape \(1,\)"),
+        ((np.zeros((2, 5, 3)), [0, 1], [5, 2.5]), "lengths must be 2 integers, .* float64"),
+        ((np.zeros((2, 5, 3)).astype(str), [0, 1]), "x must be numbers, got <U"),
+        ((np.full((2, 5, 3), 1e40), [0, 1]), "x must be finite in float32"),
+        ((np.zeros((2, 0, 3)), [0, 1]), r"x .* got \(2, 0, 3\)"),
+        ((np.zeros((2, 5, 3)), np.zeros((2, 1), int)), r"y must have shape \(2,\), got \(2, 1\)"),
+        ((np.zeros((2, 5, 3)), [True, False]), "y must be integers, 0 to 1, got False to True, bool"),
     ],
 )
 def test_batches_that_do_not_suit_are_refused_by_number(item, message):
     with pytest.raises(DataError, match=f"batch 0 of train: {message}"):
         batches_of(item).epoch("train", 8, 5)
+
+
+@pytest.mark.parametrize("task", ["tag", "language"])
+@pytest.mark.parametrize("answers", [1, 4, 6])
+def test_a_step_has_one_answer(task, answers):
+    item = np.zeros((2, 5), int), np.ones((2, answers), int)
+    with pytest.raises(DataError, match=rf"y must have shape \(2, 5\), got \(2, {answers}\)"):
+        batches_of(item, task, input_size=None).epoch("train", 8, 5)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (6,), (3, 2, 1)])
+def test_numbers_are_not_brought_into_shape(shape):
+    with pytest.raises(DataError, match=r"y must have shape \(3, 2\), got "):
+        batches_of((np.zeros((3, 5, 3)), np.zeros(shape)), "regress").epoch("train", 8, 5)
+
+
+WHOLE = Batch(np.zeros((5, 2, 3), np.float32), np.array([5, 4]), np.array([0, 1]), np.ones(2, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, None),
+        ({"x": np.zeros((5, 1, 3), np.float32)}, "x must have 2 sequences, got 1"),
+        ({"x": np.zeros((5, 2, 4), np.float32)}, "x must have shape"),
+        ({"lengths": np.array([5])}, r"lengths must be 2 integers, got shape \(1,\)"),
+        ({"lengths": np.array([5, 6])}, r"lengths must be 1 to 5, got \[5, 6\]"),
+        ({"targets": np.array([0])}, r"y must have shape \(2,\), got \(1,\)"),
+        ({"targets": np.array([0, 2])}, "y must be integers, 0 to 1"),
+        ({"weights": np.ones((5, 2), np.float32)}, r"weights must have shape \(2,\), got \(5, 2\)"),
+        ({"weights": np.array([1, -1], np.float32)}, "weights must be finite and at least 0"),
+    ],
+)
+def test_a_whole_batch_agrees_with_itself(change, message):
+    data = batches_of(replace(WHOLE, **change))
+    if message is None:
+        assert data.epoch("train", 2, 5) == [WHOLE]
+        return
+    with pytest.raises(DataError, match=f"batch 0 of train: {message}"):
+        data.epoch("train", 2, 5)
 
 
 def test_what_gives_its_batches_only_once_is_refused():
@@ -93,7 +143,7 @@ def test_what_gives_its_batches_only_once_is_refused():
 
 
 def test_tokens_are_of_the_vocabulary():
-    with pytest.raises(DataError, match="x must be 0 to 6"):
+    with pytest.raises(DataError, match="x must be integers, 0 to 6, got 7 to 7"):
         batches_of((np.full((2, 5), 7), [0, 1]), input_size=None, tokens=7).epoch("train", 8, 5)
 
 

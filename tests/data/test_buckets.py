@@ -23,7 +23,7 @@ def examples(count, longest, seed=0):
 
 def sequences(train=50, longest=12, **more):
     splits = {"train": examples(train, longest), "validation": examples(9, longest, 1), "test": examples(7, longest, 2)}
-    return Sequences("made", "classify", splits, 3, tokens=100, **more)
+    return Sequences("made", "classify", splits, 3, tokens=max(train, 100), **more)
 
 
 def generator(seed=1):

@@ -5,10 +5,11 @@ import os
 import numpy as np
 import pytest
 
-from etalstm.data import SPLITS, Encoding, files
+from etalstm.data import SPLITS, Encoding, Sequences, files
 from etalstm.data.arrays import read_inputs
 from etalstm.data.own import open_own
 from etalstm.data.raw import Reading
+from etalstm.data.sequences import Example
 from etalstm.errors import DataError
 
 REVIEWS = "".join(f"{'fine' if n % 3 else 'dull'} film number {n},{'pos' if n % 3 else 'neg'}\n" for n in range(60))
@@ -150,6 +151,32 @@ def test_arrays_are_taken_as_they_are(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "change",
+    [np.asfortranarray, lambda x: x.astype(">f4"), lambda x: x.astype(np.longdouble), lambda x: x[:, ::-1][:, ::-1]],
+)
+def test_arrays_lie_in_any_order_and_have_any_bytes(tmp_path, change):
+    x, y = np.random.default_rng(0).normal(size=(30, 5, 3)).astype(np.float32), (np.arange(30) % 3).astype(">i2")
+    np.savez(tmp_path / "a.npz", x=change(x), y=y)
+    inputs = [item.x[:, 0] for split in SPLITS for item in open_own(
+        tmp_path / "a.npz", Reading("classify")).epoch(split, 1, 5)]  # fmt: skip
+    assert sorted(found.tobytes() for found in inputs) == sorted(one.tobytes() for one in x)
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        ([(np.zeros((5, 2), np.float32), np.zeros(1, int))], r"x, \(5, 2\), must have shape \(5,\), got \(1,\)"),
+        ([(np.zeros((5, 2), np.float32), np.full(5, 2))], "answers must be 0 to 1, got 2 to 2"),
+        ([(np.zeros((5, 3), np.float32), np.zeros(5, int))], r"x must have shape \(steps, 2\), got \(5, 3\)"),
+    ],
+)
+def test_examples_agree_with_each_other(examples, message):
+    first = Example(np.zeros((4, 2), np.float32), np.zeros(4, int))
+    with pytest.raises(DataError, match=f"mine: sequence 1 of train: .*{message}"):
+        Sequences("mine", "tag", {"train": [first, *(Example(*one) for one in examples)]}, 2)
+
+
+@pytest.mark.parametrize(
     ("name", "content", "task", "message"),
     [
         ("r.csv", "text,label\na,b\na,b,c\n", "classify", r"r\.csv, line 3: 3 fields, expected 2"),
@@ -211,6 +238,16 @@ def test_what_a_file_should_not_hold_is_named_with_its_place(tmp_path, name, con
             "got shape",
         ),
         ({"x": np.array([None]), "y": np.zeros(1, int)}, "classify", "no file of arrays: .*allow_pickle"),
+        ({"x": np.zeros((4, 3, 2)), "y": np.zeros((4, 1), int)}, "classify", r"y must have 0 dimensions, .* \(1,\)"),
+        ({"x": np.zeros((4, 3, 2)), "y": np.zeros((4, 1), int)}, "tag", r"x has shape \(3, 2\) .* shape \(1,\)"),
+        ({"x": np.zeros((4, 3, 2)), "y": np.zeros((4, 2), int)}, "tag", r"x has shape \(3, 2\) .* shape \(2,\)"),
+        ({"x": np.zeros((4, 3, 2)), "y": np.zeros((4, 4), int)}, "tag", r"x has shape \(3, 2\) .* shape \(4,\)"),
+        ({"x": np.zeros((4, 3, 2)), "y": np.zeros((4, 1, 2))}, "regress", "y must have 1 dimensions"),
+        ({"x": np.zeros((4, 3), np.uint64) + 2**63, "y": np.zeros(4, int)}, "classify", r"must be below 2\^63"),
+        ({"x": np.zeros((4, 3, 2), complex), "y": np.zeros(4, int)}, "classify", "x must be numbers, got complex128"),
+        ({"x": np.zeros((4, 3, 2), bool), "y": np.zeros(4, int)}, "classify", "x must be numbers, got bool"),
+        ({"x": np.zeros((4, 3, 2), "U1"), "y": np.zeros(4, int)}, "classify", "x must be numbers, got <U1"),
+        ({"x": np.zeros((4, 3, 2), [("a", float)]), "y": np.zeros(4, int)}, "classify", "x must be numbers, got "),
     ],
 )
 def test_arrays_of_other_shapes_are_refused(tmp_path, arrays, task, message):

@@ -8,7 +8,7 @@ import numpy as np
 from etalstm.data.dataset import REGRESS, TAG
 from etalstm.data.encoding import Encoding
 from etalstm.data.files import LARGEST_BYTES, check_file
-from etalstm.data.raw import Raw
+from etalstm.data.raw import Raw, is_numbered
 from etalstm.data.sequences import Example, examples_of, lengths_of
 from etalstm.data.tables import DELIMITERS, LABELS, SEQUENCES, Table
 from etalstm.errors import DataError
@@ -80,7 +80,8 @@ def read_inputs(path: Path, encoding: Encoding) -> list[np.ndarray]:
     if kind not in DELIMITERS:
         raise DataError(f"{path}: the ending must be {', '.join(DELIMITERS)} or {ARRAYS}, got {path.suffix!r}")
     label = encoding.label
-    table = Table(path, [name for name in (encoding.sequence, label, *encoding.vector) if name])
+    names = [name for name in (encoding.sequence, label, *encoding.vector) if name]
+    table = Table(path, names, False if is_numbered(*names) else None)
     column = table.find(encoding.sequence, SEQUENCES)
     if column is None:
         raise DataError(f"{path}: has no column that tells which sequence a row belongs to")

@@ -1,5 +1,6 @@
 """Reads a user's files whole: only regular files, of a size that fits into memory."""
 
+import codecs
 import gzip
 import lzma
 import re
@@ -11,6 +12,9 @@ from pathlib import Path
 from etalstm.errors import DataError
 
 LARGEST_BYTES = 1 << 29  # tokens and targets of a text take some sixteen times its bytes
+# The longer marks come first: that of UTF-32 begins with one of UTF-16.
+_MARKS = dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32")
+_MARKS |= dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16")
 OPENERS = {".xz": lzma.LZMAFile, ".gz": gzip.GzipFile}  # by the ending of a packed file
 
 
@@ -41,14 +45,20 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
 
 
 def decoded(path: Path | str, content: bytes, encoding: str) -> str:
-    """Give the text of a file's content; :class:`DataError` names the file, and line and byte."""
-    if b"\0" in content:
+    """Give the text of a file's content; :class:`DataError` names the file, and line and byte.
+
+    A byte order mark of UTF-16 or UTF-32 overrides the encoding: spreadsheets write such files.
+    """
+    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), encoding)
+    if b"\0" in content and encoding not in _MARKS.values():
         raise DataError(f"{path}: no text: byte {content.index(0)} is NUL{_line_of(content, content.index(0))}")
     try:
         text = content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = _line_of(content, error.start)
         raise DataError(f"{path}: damaged: byte {error.start} is not {encoding}{line}") from error
+    if "\0" in text:
+        raise DataError(f"{path}: no text: character {text.index(chr(0))} is NUL")
     if not text.strip():
         raise DataError(f"{path}: empty")
     return text

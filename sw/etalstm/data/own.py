@@ -1,7 +1,6 @@
 """Files of a user's own: their examples, and the split of each."""
 
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,8 @@ from etalstm.data.arrays import ARRAYS, read_arrays
 from etalstm.data.dataset import CLASSIFY, LANGUAGE, REGRESS, SPLITS, DataSet
 from etalstm.data.encoding import UNKNOWN, Encoding, split
 from etalstm.data.files import read_text
-from etalstm.data.raw import Raw, Reading, read_table
-from etalstm.data.sequences import MOST_STEPS, Example, Sequences
+from etalstm.data.raw import Columns, Raw, Reading, read_table
+from etalstm.data.sequences import MOST_STEPS, Sequences
 from etalstm.data.streams import TokenStreams
 from etalstm.data.tables import DELIMITERS
 from etalstm.errors import DataError
@@ -40,8 +39,7 @@ def read_raw(path: Path, reading: Reading) -> Raw:
 
 def _examples(path: Path, reading: Reading, encoding: Encoding | None) -> Sequences:
     if encoding is not None:
-        text, label = encoding.text, encoding.label
-        reading = replace(reading, text=text, label=label, sequence=encoding.sequence, vector=encoding.vector)
+        reading = reading.by(Columns(encoding.text, encoding.label, encoding.sequence, encoding.vector))
     raws = {"test": read_raw(path, reading)}
     if encoding is None:
         alike = reading.by(raws["test"].columns)
@@ -50,7 +48,6 @@ def _examples(path: Path, reading: Reading, encoding: Encoding | None) -> Sequen
         encoding = raws["train"].learn(reading)
     splits = {name: raw.examples(encoding, reading.task) for name, raw in raws.items()}
     combined = [example for examples in splits.values() for example in examples]
-    _check_inputs(path, combined)
     classes = np.size(combined[0].target) if reading.task == REGRESS else len(encoding.labels)
     tokens = encoding.count
     if not tokens and combined[0].x.ndim == 1:
@@ -66,14 +63,6 @@ def _examples(path: Path, reading: Reading, encoding: Encoding | None) -> Sequen
         *_unknown_notes(inputs, encoding),
     ]
     return found
-
-
-def _check_inputs(path: Path, examples: list[Example]) -> None:
-    """Refuse sequences whose steps are not of one size."""
-    expected = examples[0].x.shape[1:]
-    for number, example in enumerate(examples):
-        if example.x.shape[1:] != expected:
-            raise DataError(f"{path}: sequence {number} has steps of shape {example.x.shape[1:]}, others {expected}")
 
 
 def _divided(raw: Raw, reading: Reading) -> dict[str, Raw]:

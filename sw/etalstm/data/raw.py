@@ -1,7 +1,9 @@
 """Raw examples of a user's files, before texts become tokens and labels numbers; and how the files are read."""
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,17 @@ class Columns:
     sequence: str | None = None
     vector: tuple[str, ...] = ()
 
+    @property
+    def numbered(self) -> bool:
+        """Whether they are columns of a table without a line of names."""
+        return is_numbered(self.text, self.label, self.sequence, *self.vector)
+
+
+def is_numbered(*names: str | None) -> bool:
+    """Tell whether columns, None where there is none, are those of a table without a line of names."""
+    given = [name for name in names if name is not None]
+    return bool(given) and all(name.isdecimal() for name in given)
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -42,6 +55,7 @@ class Reading:
     text: str | None = None
     label: str | None = None
     sequence: str | None = None
+    no_header: bool = False  # tables have no line of names; if not given, this is guessed
     # validation, test: files of these splits; shares of the file if not given
     validation: str | None = None
     test: str | None = None
@@ -60,7 +74,7 @@ class Reading:
     def by(self, columns: Columns) -> "Reading":
         """Give the reading of another file with the columns of the first file."""
         found = {name: column for name, column in asdict(columns).items() if column is not None and column != ()}
-        return replace(self, **found)
+        return replace(self, **found, no_header=columns.numbered)
 
     @property
     def unit(self) -> str:
@@ -80,6 +94,7 @@ class Reading:
 
 
 TOKENS = ("token", "word")
+_DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -147,16 +162,17 @@ class Raw:
 
 
 def _sort_key(label: str) -> tuple:
-    """Give the key by which labels are sorted: numbers by their value, before texts."""
-    try:
-        return 0, float(label), label
-    except ValueError:
-        return 1, 0.0, label
+    """Give the key by which labels are sorted: decimal numbers by their value first, then all others as texts.
+
+    Exact, and no two labels are alike: ``nan``, ``inf`` and ``1e3`` are texts, ``1``, ``1.0`` and ``01`` three labels.
+    """
+    return (0, Decimal(label), label) if _DECIMAL.fullmatch(label) else (1, Decimal(0), label)
 
 
 def read_table(path: Path, reading: Reading) -> Raw:
     """Read a table. Its rows are texts; with a sequence column, or for the task ``tag``, they are steps."""
-    table = Table(path, [name for name in (reading.text, reading.label, reading.sequence, *reading.vector) if name])
+    names = [name for name in (reading.text, reading.label, reading.sequence, *reading.vector) if name]
+    table = Table(path, names, False if reading.no_header else None)
     sequence = table.find(reading.sequence, SEQUENCES)
     tokens = table.find(reading.text, TOKENS)
     if reading.task == TAG and (tokens is not None or sequence is None):
@@ -193,7 +209,7 @@ def _two_columns(table: Table, reading: Reading, first: int | None, known: tuple
     if label is None:
         raise _unclear_column(table, "label")
     note = f"{table.path}: text is column {table.columns[text]}, label is column {table.columns[label]}"
-    return text, label, [] if reading.text and reading.label else [note]
+    return text, label, [*([] if reading.text and reading.label else [note]), *table.notes]
 
 
 def _unclear_column(table: Table, name: str) -> DataError:
@@ -241,7 +257,7 @@ def _read_vectors(table: Table, reading: Reading, sequence: int) -> Raw:
     note = f"{table.path}: a step is {', '.join(vector)}; label is column {table.columns[label]}"
     names = _columns(table, None, label, sequence, vector)
     where = [f"{table.path}, line {rows[0].line}" for rows in sequences]
-    return Raw(table.path, inputs, targets, where, [note], names)
+    return Raw(table.path, inputs, targets, where, [note, *table.notes], names)
 
 
 def _columns(

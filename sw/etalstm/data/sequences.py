@@ -34,7 +34,7 @@ class Sequences(DataSet):
     `tokens` is 0 where inputs are vectors. `steps`, if not given, are those of the longest sequence, at most
     ``MOST_STEPS``. `masked` says whether lengths are unequal, None if the examples decide. With `keep_end` the last
     steps of a sequence that is longer than a batch are used, else the first. Raises :class:`DataError` if there is no
-    example.
+    example, or one does not agree with the others, `classes` or `tokens`; the message gives split and number.
     """
 
     def __init__(
@@ -46,13 +46,32 @@ class Sequences(DataSet):
         if not combined:
             raise DataError(f"{name}: there are no examples")
         self.name, self.task, self.classes, self._splits, self._tokens = name, task, classes, splits, tokens
-        self.input_size = None if tokens else combined[0].x.shape[1]
+        self.input_size = None if tokens else _size_of_vector(name, combined[0])
+        for split, examples in splits.items():
+            for number, example in enumerate(examples):
+                self._check(f"{name}: sequence {number} of {split}", example)
         self.encoding, self._keep_end = encoding or Encoding(), keep_end
         lengths = {len(example.x) for example in combined}
         self._longest = max(lengths)
         self.steps = steps or min(self._longest, MOST_STEPS)
         self.masked = len(lengths) > 1 if masked is None else masked
         self.fingerprint = self._fingerprint(combined)
+
+    def _check(self, where: str, example: Example) -> None:
+        """Refuse an example whose arrays have other shapes than those that batches are made of."""
+        x, target = example.x, np.asarray(example.target)
+        inputs = () if self.input_size is None else (self.input_size,)
+        if x.shape[1:] != inputs or not len(x):
+            expected = ", ".join(map(str, ("steps", *inputs)))
+            raise DataError(f"{where}: x must have shape ({expected}), got {x.shape}")
+        if inputs == () and not 0 <= x.min() <= x.max() < self._tokens:
+            raise DataError(f"{where}: tokens must be 0 to {self._tokens - 1}, got {x.min()} to {x.max()}")
+        shape = {REGRESS: (self.classes,), TAG: (len(x),)}.get(self.task, ())
+        if target.shape != shape:
+            raise DataError(f"{where}: the answer to x, {x.shape}, must have shape {shape}, got {target.shape}")
+        if self.task != REGRESS and not 0 <= target.min() <= target.max() < self.classes:
+            found = f"{target.min()} to {target.max()}"
+            raise DataError(f"{where}: answers must be 0 to {self.classes - 1}, got {found}")
 
     def _fingerprint(self, examples: list[Example]) -> int:
         summary = zlib.crc32(self.encoding.json.encode())
@@ -124,6 +143,12 @@ class Sequences(DataSet):
         return Batch(x, lengths, targets, weights)
 
 
+def _size_of_vector(name: str, example: Example) -> int:
+    if example.x.ndim != 2:
+        raise DataError(f"{name}: input vectors must have shape (steps, size), got {example.x.shape}")
+    return example.x.shape[1]
+
+
 def _lengths(members: list[Example]) -> np.ndarray:
     return np.array([len(example.x) for example in members])
 
@@ -147,9 +172,9 @@ def examples_of(x: Items, y: Items, lengths: Items | None, task: str) -> list[Ex
     """Give the examples of arrays.
 
     `x` is (N, T, I) numbers or (N, T) integers (tokens); or a list of N arrays (T, I) or (T,). `y` is integers, (N,)
-    (``classify``) or (N, T) (``tag``), or numbers, (N,) or (N, C) (``regress``). `lengths` are N integers, the steps of
-    each sequence; all if not given. Raises :class:`DataError` if arrays are of other shapes or kinds, or a number is
-    not finite; the message gives the sequence.
+    (``classify``) or (N, T) (``tag``; a sequence's tags may end with it), or numbers, (N,) or (N, C) (``regress``).
+    `lengths` are N integers, the steps of each sequence; all if not given. Raises :class:`DataError` if arrays are of
+    other shapes or kinds, or a number is not finite; the message gives the sequence.
     """
     steps = lengths_of(x, lengths)
     if isinstance(y, np.ndarray) and not y.ndim:
@@ -159,13 +184,17 @@ def examples_of(x: Items, y: Items, lengths: Items | None, task: str) -> list[Ex
     found = []
     for n, (inputs, target, length) in enumerate(zip(x, y, steps, strict=True)):
         inputs, target = np.asarray(inputs), np.asarray(target)
+        shape = inputs.shape
         inputs = _checked(n, "x", inputs, 1 if np.issubdtype(inputs.dtype, np.integer) else 2)[:length]
-        target = _checked(n, "y", target, {TAG: 1}.get(task, min(target.ndim, 1)))
+        target = _checked(n, "y", target, {TAG: 1, REGRESS: min(target.ndim, 1)}.get(task, 0))
         if task == REGRESS:
-            target = np.atleast_1d(target).astype(np.float32)
-        elif not np.issubdtype(target.dtype, np.integer):
+            found.append(Example(inputs, np.atleast_1d(target).astype(np.float32)))
+            continue
+        if not np.issubdtype(target.dtype, np.integer):
             raise DataError(f"sequence {n}: y must be integers for the task {task}, got {target.dtype}")
-        found.append(Example(inputs, target[:length] if task == TAG else target if task == REGRESS else int(target)))
+        if task == TAG and len(target) not in (length, shape[0]):
+            raise DataError(f"sequence {n}: x has shape {shape} and {length} steps, y has shape {target.shape}")
+        found.append(Example(inputs, target[:length] if task == TAG else int(target)))
     return found
 
 
@@ -196,6 +225,8 @@ def _checked(number: int, name: str, array: np.ndarray, dimensions: int) -> np.n
     if np.issubdtype(array.dtype, np.integer):
         if array.size and array.min() < 0:
             raise DataError(f"sequence {number}: {name} must be at least 0, got {array.min()}")
+        if array.size and array.max() > np.iinfo(np.int64).max:
+            raise DataError(f"sequence {number}: {name} must be below 2^63, got {array.max()}")
         return array.astype(np.int64)
     return finite_float32(number, name, array)
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from etalstm.data.files import read_text
+from etalstm.data.files import LARGEST_BYTES, read_text
 from etalstm.errors import DataError
 
 TEXTS = ("text", "sentence", "question", "review", "content", "comment", "message", "token", "word", "title")
@@ -29,19 +29,21 @@ class Row:
 class Table:
     """A file of rows.
 
-    The path ends on one of ``DELIMITERS``. `names` are columns that the user names. If one of them, or a well-known
-    name, is in the first line, then that line has the names of the columns. Otherwise the columns are called 1, 2, 3,
-    and so on. A name of digits does not count: it may be a number of the first row. Raises :class:`DataError` if the
-    file cannot be read, rows have unequal numbers of fields, or two columns have one name.
+    The path ends on one of ``DELIMITERS``. With `header` the first line has the names of the columns, without it the
+    columns are called 1, 2, 3, and so on. None: it has them if one of `names` is in it, the columns that the user
+    names; or a well-known name that stands in no other row of its column, and then a note says so. Names of digits do
+    not count, as they may be numbers of the first row. `notes` are guesses. Raises :class:`DataError` if the file
+    cannot be read, rows have unequal numbers of fields, or two columns have one name.
     """
 
-    def __init__(self, path: Path, names=()):
+    def __init__(self, path: Path, names=(), header: bool | None = None):
         self.path = path
+        self.notes: list[str] = []
         self.rows = self._read(path, DELIMITERS[path.suffix.lower()])
         first = next(row for row in self.rows if row.fields)
-        known = {name.lower() for name in (*names, *TEXTS, *LABELS, *SEQUENCES) if not name.isdigit()}
-        headed = bool({field.strip().lower() for field in first.fields} & known)
-        self.columns = [f.strip() for f in first.fields] if headed else [str(n + 1) for n in range(len(first.fields))]
+        headed = self._is_header(first, names) if header is None else header
+        numbers = [str(n + 1) for n in range(len(first.fields))]
+        self.columns = [f.strip() or n for f, n in zip(first.fields, numbers, strict=True)] if headed else numbers
         if headed:
             self._check_names(first)
             self.rows.remove(first)
@@ -50,6 +52,22 @@ class Table:
                 raise DataError(f"{path}, line {row.line}: {len(row.fields)} fields, expected {len(self.columns)}")
         if not any(row.fields for row in self.rows):
             raise DataError(f"{path}: has no rows below its line of names")
+
+    def _is_header(self, first: Row, names) -> bool:
+        """Guess whether the first line has the names of the columns."""
+        fields = [field.strip().lower() for field in first.fields]
+        if {name.lower() for name in names if not name.isdigit()} & set(fields):
+            return True
+        below = [[f.strip().lower() for f in row.fields] for row in self.rows if row is not first]
+        known = {name for n, name in enumerate(fields) if all(name not in row[n : n + 1] for row in below)}
+        if known & {*TEXTS, *LABELS, *SEQUENCES}:
+            self.notes.append(f"{self.path}: line {first.line} is taken for names of columns; if not: --no-header")
+            return True
+        self.notes.append(
+            f"{self.path}: no line of names, so columns are 1 to {len(fields)}; if line {first.line} has them, "
+            "give one: --label NAME"
+        )
+        return False
 
     def _check_names(self, first: Row) -> None:
         """Refuse two columns of one name: columns are found by their names, in any case."""
@@ -62,7 +80,9 @@ class Table:
     @staticmethod
     def _read(path: Path, delimiter: str) -> list[Row]:
         quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-        reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=delimiter, quoting=quoting, strict=True)
+        csv.field_size_limit(LARGEST_BYTES)  # files are not larger; by default fields end at 131,072 characters
+        lines = io.StringIO(read_text(path), newline="")
+        reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True, skipinitialspace=delimiter == ",")
         rows: list[Row] = []
         try:
             rows.extend(Row(reader.line_num, fields) for fields in reader)
@@ -73,11 +93,14 @@ class Table:
     def find(self, name: str | None, known: tuple[str, ...]) -> int | None:
         """Give the number of the column of a name, or without a name of one of the well-known names; None if none has.
 
-        Raises :class:`DataError` if there is no column of the name that is given.
+        A name of digits that no column has is the column's number, from 1 on. Raises :class:`DataError` if there is no
+        column of the name that is given.
         """
         lowered = [column.lower() for column in self.columns]
         names = known if name is None else (name.lower(),)
         found = next((lowered.index(column) for column in names if column in lowered), None)
+        if name is not None and found is None and name.isdecimal() and 0 < int(name) <= len(lowered):
+            return int(name) - 1
         if name is not None and found is None:
             raise DataError(f"{self.path}: has no column {name!r}; there are: {', '.join(self.columns)}")
         return found
@@ -97,7 +120,7 @@ class Table:
         """Give a field as a number; :class:`DataError` if it is none, or not finite in float32."""
         text = self.text(row, column)
         try:
-            value = float(text)
+            value = float(text.replace("_", " "))  # Python reads 1_000 as a number
         except ValueError as error:
             raise DataError(f"{self.where(row, column)}: {text[:40]!r} is no number") from error
         if not abs(value) <= LARGEST_NUMBER:

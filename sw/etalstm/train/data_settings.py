@@ -65,6 +65,12 @@ class DataSettings(RunSettings):
     sequence: str | None = setting(
         None, "Column that tells which sequence a row belongs to [default: sequence]", DATA, unused=OF_TABLE,
     )  # fmt: skip
+    no_header: bool = setting(
+        False,
+        "Tables have no line of names: columns are 1, 2, 3 [default: guessed, and printed]",
+        DATA,
+        unused=OF_TABLE,
+    )
     validation: str | None = setting(
         None, "File of the validation split [default: a share]", DATA, typed=Path, read=absolute, unused=(WITHOUT_TASK,)
     )
