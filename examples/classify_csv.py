@@ -21,7 +21,7 @@ class Classifier(torch.nn.Module):  # knows PyTorch only
         return self.output(self.lstm(packed)[1][0][-1])
 
 
-rows = [(text.split(), label) for text, label in csv.reader(open(sys.argv[1], newline=""))]
+rows = [(text.split(), label) for text, label in csv.reader(open(sys.argv[1], newline="", encoding="utf-8"))]
 words, labels = sorted({word for text, _ in rows for word in text}), sorted({label for _, label in rows})
 texts = [torch.tensor([words.index(word) for word in text]) for text, _ in rows]
 answers, model = torch.tensor([labels.index(label) for _, label in rows]), Classifier(len(words), len(labels))

@@ -71,7 +71,7 @@ def check_bitstream(bitstream: Bitstream, card: CardPlatform) -> None:
     if not manifest.exists():
         return
     try:
-        version = json.loads(manifest.read_text())["accelerator"]["contract_version"]
+        version = json.loads(manifest.read_text(encoding="utf-8"))["accelerator"]["contract_version"]
     except (ValueError, KeyError, TypeError):
         raise BuildError(f"{manifest} is no manifest of a build") from None
     if version != contract.VERSION:

@@ -109,7 +109,13 @@ def run(vivado: Path, source: Path) -> None:
     command: list[str | Path] = [vivado, "-mode", "batch", "-nojournal", "-notrace", "-log", log, "-source", source]
     try:
         result = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=TIMEOUT_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise BuildError(f"{vivado} did not end within {TIMEOUT_SECONDS} seconds; see {log}") from None

@@ -85,7 +85,7 @@ def read_report(directory: Path) -> Report:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(errors="replace")
+        return path.read_text(errors="replace", encoding="utf-8")
     except OSError as error:
         raise BuildError(f"{path}: {error.strerror}; has Vivado run there?") from None
 

@@ -47,7 +47,9 @@ def find_vivado(path: Path | None = None) -> Path:
         if not program.is_file():
             raise BuildError(f"there is no Vivado at {program}")
     try:
-        output = subprocess.run([program, "-version"], capture_output=True, text=True, check=False).stdout
+        output = subprocess.run(
+            [program, "-version"], capture_output=True, encoding="utf-8", errors="replace", check=False
+        ).stdout
     except OSError as error:
         raise BuildError(f"{program} does not run: {error.strerror}") from None
     match = re.search(r"[Vv]ivado v(\d+)\.(\d+)", output)

@@ -124,7 +124,7 @@ def _library() -> ctypes.CDLL:
 
     def build(directory: Path):
         for name, text in texts.items():
-            (directory / name).write_text(text)
+            (directory / name).write_text(text, encoding="utf-8")
         run_tool(["g++", "-std=c++17", "-O2", "-shared", "-fPIC", "protocol.cpp", "-o", "protocol.so"], directory)
 
     directory, _ = compiled_build("protocol", list(texts.values()), build)

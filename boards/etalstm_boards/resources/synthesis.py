@@ -83,7 +83,9 @@ def yosys() -> tuple[tuple[str, ...], str]:
         If there is neither.
     """
     if shutil.which("yosys"):
-        text = subprocess.run(["yosys", "-V"], capture_output=True, text=True, check=False).stdout
+        text = subprocess.run(
+            ["yosys", "-V"], capture_output=True, encoding="utf-8", errors="replace", check=False
+        ).stdout
         found = re.search(r"Yosys (\d+)\.(\d+)", text)
         if found and tuple(map(int, found.groups())) >= MINIMUM_VERSION:
             return ("yosys", "-q", "-p"), text
@@ -105,19 +107,21 @@ def synthesise(unit: Unit) -> Netlist:
     command, version = yosys()
 
     def build(directory: Path):
-        (directory / "unit.v").write_text(unit.text)
+        (directory / "unit.v").write_text(unit.text, encoding="utf-8")
         try:
             _run(command, unit.top, directory)
         except SynthesisError:  # abc9 of Yosys 0.70 fails over two names of one net; without names it does not
             _run(command, unit.top, directory, "opt_clean -purge")
-        log = (directory / "yosys.log").read_text()
-        module = json.loads((directory / "netlist.json").read_text())["modules"][unit.top.removeprefix("\\")]
-        (directory / "cells.json").write_text(json.dumps(_reduce(module, log)))
+        log = (directory / "yosys.log").read_text(encoding="utf-8")
+        module = json.loads((directory / "netlist.json").read_text(encoding="utf-8"))["modules"][
+            unit.top.removeprefix("\\")
+        ]
+        (directory / "cells.json").write_text(json.dumps(_reduce(module, log)), encoding="utf-8")
         (directory / "netlist.json").unlink()
 
     made_from = [unit.text, unit.top, _SYNTHESIS, _PACKING, _CACHED]
     directory, _ = cached_build("synthesis", made_from, build, lambda: version)
-    reduced = json.loads((directory / "cells.json").read_text())
+    reduced = json.loads((directory / "cells.json").read_text(encoding="utf-8"))
     return Netlist(**reduced | {"cells": [Cell(*cell) for cell in reduced["cells"]]})
 
 
@@ -137,12 +141,13 @@ def _run(command: Sequence[str], top: str, directory: Path, before_mapping: str 
         cwd=directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         check=False,
     )
     if result.returncode or not (directory / "netlist.json").exists():
         log = directory / "yosys.log"  # what `tee` has taken from the output
-        lines = result.stdout.splitlines() + (log.read_text().splitlines() if log.exists() else [])
+        lines = result.stdout.splitlines() + (log.read_text(encoding="utf-8").splitlines() if log.exists() else [])
         tail = "\n".join(lines[-_LOG_LINES:])
         raise SynthesisError(f"Yosys failed on {top} with exit code {result.returncode}", tail)
 

@@ -47,11 +47,11 @@ def build_bench(
     flags += ["-LDFLAGS", f"-L{_LIBRARIES} -lcocotbvpi_verilator"]
     flags += ["--trace-vcd"] if waves else []
     flags += [f"-G{name}={value}" for name, value in (parameters or {}).items()]
-    main = (cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp").read_text()
+    main = (cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp").read_text(encoding="utf-8")
 
     def build(directory: Path):
-        (directory / "bench.v").write_text(source)
-        (directory / "main.cpp").write_text(main)
+        (directory / "bench.v").write_text(source, encoding="utf-8")
+        (directory / "main.cpp").write_text(main, encoding="utf-8")
         (directory / _LIBRARIES).symlink_to(cocotb_tools.config.libs_dir)  # whose name may have blanks
         toolchain.run_tool(["verilator", *flags, "-Mdir", ".", "main.cpp", "bench.v"], directory)
         speed = [f"OPT_FAST={_COMPILE_FLAGS}", "OPT_SLOW=-O0", f"VM_TRACE={int(waves)}"]
@@ -150,7 +150,9 @@ def _library_path() -> str:
 
 def _check(report: Path, log: Path, hint: str):
     """Raise ``AssertionError`` unless the results say that tests ran and none failed; `hint` ends its message."""
-    tail = "\n".join(log.read_text(errors="replace").splitlines()[-40:]) if log.exists() else "(no log)"
+    tail = (
+        "\n".join(log.read_text(errors="replace", encoding="utf-8").splitlines()[-40:]) if log.exists() else "(no log)"
+    )
     assert report.exists(), f"the simulation left no results; end of {log}:\n{tail}"
     cases = ElementTree.parse(report).getroot().findall(".//testcase")
     assert cases, f"no cocotb test ran; end of {log}:\n{tail}"

@@ -86,7 +86,7 @@ class Library:
     @property
     def cost(self) -> dict[str, float]:
         """The cost of the build, also of an earlier one: ``seconds``, and ``cpu_seconds`` of all its processes."""
-        return json.loads((self.path.parent / COST).read_text())
+        return json.loads((self.path.parent / COST).read_text(encoding="utf-8"))
 
     @property
     def calls(self) -> ctypes.CDLL:
@@ -113,7 +113,9 @@ def _instances_apart(verilog: str) -> str:
 def _generator_key() -> tuple[str, ...]:
     """Give everything besides the configuration that decides the generated Verilog."""
     directory = Path(etalstm_hw.__file__).parent
-    texts = [f"{path.relative_to(directory)}\n{path.read_text()}" for path in sorted(directory.rglob("*.py"))]
+    texts = [
+        f"{path.relative_to(directory)}\n{path.read_text(encoding='utf-8')}" for path in sorted(directory.rglob("*.py"))
+    ]
     return *texts, version("amaranth")
 
 
@@ -136,13 +138,16 @@ def design(config: Config, apart: bool | None = None) -> Design:
 
     def build(directory: Path):
         for name, made in zip(names, _core_and_channel(config) if apart else [_whole(config)], strict=True):
-            (directory / f"{name}.v").write_text(made.verilog)
-            (directory / f"{name}.json").write_text(json.dumps(made.ports))
+            (directory / f"{name}.v").write_text(made.verilog, encoding="utf-8")
+            (directory / f"{name}.json").write_text(json.dumps(made.ports), encoding="utf-8")
 
     key = [json.dumps(config.as_dict(), sort_keys=True), *names, *_generator_key()]
     directory, _ = toolchain.compiled_build("verilog", key, build)
     found = [
-        Design((directory / f"{name}.v").read_text(), json.loads((directory / f"{name}.json").read_text()))
+        Design(
+            (directory / f"{name}.v").read_text(encoding="utf-8"),
+            json.loads((directory / f"{name}.json").read_text(encoding="utf-8")),
+        )
         for name in names
     ]
     return replace(found[0], channel=found[1], channels=config.channels) if apart else found[0]

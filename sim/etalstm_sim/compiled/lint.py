@@ -15,6 +15,6 @@ def lint(source: str, top_name: str = "top") -> None:
         If anything else is reported; the message shows it.
     """
     with tempfile.TemporaryDirectory() as directory:
-        (Path(directory) / "top.v").write_text(source)
+        (Path(directory) / "top.v").write_text(source, encoding="utf-8")
         command = ["verilator", "--lint-only", "-Wall", *toolchain.WAIVER_FLAGS, "--top-module", top_name, "top.v"]
         toolchain.run_tool(command, Path(directory))

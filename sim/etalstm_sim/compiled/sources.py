@@ -7,4 +7,4 @@ FOLDER = Path(__file__).parent.parent / "cpp"
 
 def cpp_source(name: str) -> str:
     """Give the text of a file, by its name."""
-    return (FOLDER / name).read_text()
+    return (FOLDER / name).read_text(encoding="utf-8")

@@ -48,7 +48,9 @@ def _system_version() -> tuple[int, ...]:
     """Give the version of the Verilator on PATH; (0,) if there is none, or it prints no version."""
     if shutil.which("verilator") is None:
         return (0,)
-    output = subprocess.run(["verilator", "--version"], capture_output=True, text=True, check=False).stdout
+    output = subprocess.run(
+        ["verilator", "--version"], capture_output=True, encoding="utf-8", errors="replace", check=False
+    ).stdout
     match = re.search(r"Verilator (\d+)\.(\d+)", output)
     return tuple(map(int, match.groups())) if match else (0,)
 
@@ -135,7 +137,9 @@ def tool_versions() -> str:
     def version(command):
         # CPython on some systems looks a command up on its own PATH, not on that of `env`
         path = shutil.which(command, path=environment["PATH"])
-        return subprocess.run([path, "--version"], env=environment, capture_output=True, text=True, check=False).stdout
+        return subprocess.run(
+            [path, "--version"], env=environment, capture_output=True, encoding="utf-8", errors="replace", check=False
+        ).stdout
 
     root, package = environment.get("VERILATOR_ROOT", ""), _package_folder()
     if root and package and Path(root).resolve() == package.resolve():  # the same in every virtual environment
@@ -146,7 +150,7 @@ def tool_versions() -> str:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_text()
+        return Path(path).read_text(encoding="utf-8")
     except OSError:
         return ""
 
@@ -177,13 +181,14 @@ def run_tool(command: Sequence[str], directory: Path, watch: Callable[[str], Non
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
     ) as process:
         for line in process.stdout or ():
             lines.append(line)
             watch(line)
     output = "".join(lines)
-    with (directory / "build.log").open("a") as log:
+    with (directory / "build.log").open("a", encoding="utf-8") as log:
         log.write(f"$ {' '.join(command)}\n{output}\n")
     if process.returncode:
         tail = "\n".join(output.splitlines()[-_LOG_LINES:])

@@ -72,13 +72,13 @@ def cached_library(
     def build(directory: Path):
         start, cpu_start = time.monotonic(), _children_cpu_seconds()
         for file_name, text in texts.items():
-            (directory / file_name).write_text(text)
+            (directory / file_name).write_text(text, encoding="utf-8")
         _build(directory, commands, {top: LIBRARY}, optimise, log)
         (directory / top / LIBRARY).rename(directory / LIBRARY)
         for module in commands:
             shutil.rmtree(directory / module)
         cost = {"seconds": time.monotonic() - start, "cpu_seconds": _children_cpu_seconds() - cpu_start}
-        (directory / COST).write_text(json.dumps(cost))
+        (directory / COST).write_text(json.dumps(cost), encoding="utf-8")
 
     command_words = [word for words in commands.values() for word in words]
     key = [*(f"{file_name}\n{text}" for file_name, text in texts.items()), *command_words, *optimise]

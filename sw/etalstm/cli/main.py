@@ -4,6 +4,7 @@ Nothing is imported here but the standard library, so that Ctrl-C is heeded from
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -17,9 +18,22 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return importlib.import_module("etalstm.cli.application").run(arguments)
 
 
+def _use_utf8() -> None:
+    """Start the process again in Python's UTF-8 mode, if the locale has another encoding.
+
+    Names of files are then UTF-8 in settings and checkpoints, too. The terminal keeps its encoding; what that does not
+    have is shown as a question mark.
+    """
+    if sys.getfilesystemencoding() != "utf-8":
+        shown = getattr(sys.stdout, "encoding", None) or "ascii"
+        changed = {"PYTHONUTF8": "1", "PYTHONIOENCODING": f"{shown}:replace"}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | changed)
+
+
 def main() -> None:
     """Run the process's command, and exit with its code; the console script calls this."""
     try:
+        _use_utf8()
         sys.exit(run())
     except KeyboardInterrupt:
         sys.exit(130)

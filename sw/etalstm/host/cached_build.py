@@ -33,7 +33,7 @@ def seal(directory: Path) -> None:
     """Write the digest of every file in a folder into a file there, and flush all of them to the disk."""
     files = [path for path in sorted(directory.rglob("*")) if path.is_file()]
     digests = {str(path.relative_to(directory)): _digest(path) for path in files}
-    (directory / SEAL).write_text(json.dumps(digests, indent=1))
+    (directory / SEAL).write_text(json.dumps(digests, indent=1), encoding="utf-8")
     for path in (*files, directory / SEAL, directory):
         sync(path)
 
@@ -41,7 +41,7 @@ def seal(directory: Path) -> None:
 def is_sealed(directory: Path) -> bool:
     """Tell whether all files that a folder was sealed with are unchanged; files added later do not count."""
     try:
-        digests = json.loads((directory / SEAL).read_text())
+        digests = json.loads((directory / SEAL).read_text(encoding="utf-8"))
         return all(_digest(directory / name) == digest for name, digest in digests.items())
     except (OSError, ValueError, AttributeError):
         return False
@@ -108,7 +108,7 @@ def cached_build(
         if is_sealed(final):
             return final, False
         _remove_abandoned(parent)
-        with (parent / f"{digest}.lock").open("w") as lock:
+        with (parent / f"{digest}.lock").open("w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if is_sealed(final):  # by another process, in the meantime
                 return final, False
@@ -137,7 +137,7 @@ def _build(final: Path, build: Callable[[Path], object]) -> None:
 def _remove_abandoned(parent: Path) -> None:
     """Remove the folders of builds that were killed, which are those whose locks are free."""
     for working in parent.glob("*.*/"):
-        with (parent / f"{working.name.partition('.')[0]}.lock").open("w") as lock:
+        with (parent / f"{working.name.partition('.')[0]}.lock").open("w", encoding="utf-8") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

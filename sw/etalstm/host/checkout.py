@@ -21,5 +21,7 @@ def commit(root: Path = ROOT) -> str | None:
 
 
 def _git(root, *words):
-    found = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        ["git", "-C", str(root), *words], capture_output=True, encoding="utf-8", errors="replace", check=True
+    )
     return found.stdout.strip()

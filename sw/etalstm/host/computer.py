@@ -101,7 +101,7 @@ def host_bytes() -> int:
     if soft != resource.RLIM_INFINITY:
         limits.append(soft)
     with suppress(OSError, ValueError):  # no such file, or "max"
-        limits.append(int(_GROUP_LIMIT.read_text()))
+        limits.append(int(_GROUP_LIMIT.read_text(encoding="utf-8")))
     return min(limits)
 
 

@@ -43,7 +43,9 @@ class Run:
         self._folder = folder
         begin = "--resume" if folder.checkpoint.exists() else "--overwrite"
         command = [sys.executable, "-m", "etalstm", "train", *options, begin, "--out", str(folder.path)]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", errors="replace"
+        )
 
     def wait_for(self, iteration: int) -> bool:
         """Wait until the run has logged an iteration; tell whether it goes on."""
@@ -55,7 +57,7 @@ class Run:
 
     def memory_bytes(self) -> int:
         """Tell how much memory the process has at the moment."""
-        pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+        pages = Path(f"/proc/{self._process.pid}/statm").read_text(encoding="utf-8").split()[1]
         return int(pages) * os.sysconf("SC_PAGESIZE")
 
     def disturb(self, trouble: Trouble) -> bool:

@@ -107,7 +107,11 @@ class Launch:
         with tempfile.TemporaryDirectory() as scratch:
             roster = Path(scratch) / "roster.json"
             process = subprocess.Popen(
-                [*self._mpiexec, *command], stdout=subprocess.PIPE, text=True, env=os.environ | {VARIABLE: str(roster)}
+                [*self._mpiexec, *command],
+                stdout=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+                env=os.environ | {VARIABLE: str(roster)},
             )
             with _forwarding(process):
                 banner = _pass_on(process.stdout or ())

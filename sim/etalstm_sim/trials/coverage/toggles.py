@@ -56,7 +56,7 @@ def read_toggles(path: Path) -> Toggles:
         If a line is no count of a toggle.
     """
     counts: Counter[tuple[str, str, str]] = Counter()
-    for number, line in enumerate(path.read_text().splitlines()[1:], 2):
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()[1:], 2):
         point = _POINT.fullmatch(line)
         if point is None:
             raise ValueError(f"{path}, line {number}: expected a count of Verilator's, got {line!r}")

@@ -22,4 +22,4 @@ async def takes_its_time(dut):
     transport = await CocotbTransport.open(dut, config, memory_bytes=arguments["memory_bytes"])
     network = NetworkShape(**shape.pop("network"))
     result = await bridge(run_iteration)(transport, config, TrainingShape(network, **shape))
-    Path(arguments["result"]).write_text(json.dumps(result))
+    Path(arguments["result"]).write_text(json.dumps(result), encoding="utf-8")

@@ -73,4 +73,4 @@ def _run_cocotb(config, shape, log):
             )
         except AssertionError as error:
             raise DeviceError(str(error)) from None
-        return json.loads(result.read_text())
+        return json.loads(result.read_text(encoding="utf-8"))

@@ -146,7 +146,7 @@ class CharacterNode(Node):
     def _holder(self) -> int | None:
         node = os.fstat(self._file.fileno())
         device = f"{os.major(node.st_dev):02x}:{os.minor(node.st_dev):02x}:{node.st_ino}"
-        for line in Path("/proc/locks").read_text().splitlines():
+        for line in Path("/proc/locks").read_text(encoding="utf-8").splitlines():
             words = line.split()
             if words[1] == "FLOCK" and words[5] == device:
                 return int(words[4])
@@ -192,7 +192,7 @@ class PciBus:
         """List the addresses of the cards with one of these identities."""
         found = []
         for path in sorted(self._root.glob("devices/*")):
-            identity = [int((path / name).read_text(), 16) for name in ("vendor", "device")]
+            identity = [int((path / name).read_text(encoding="utf-8"), 16) for name in ("vendor", "device")]
             if identity[0] == vendor and identity[1] in devices:
                 found.append(path.name)
         return found
@@ -233,7 +233,7 @@ class PciBus:
     @staticmethod
     def _write(path: Path) -> None:
         try:
-            path.write_text("1")
+            path.write_text("1", encoding="utf-8")
         except PermissionError:
             raise PciError(f"no permission to write {path}; use sudo") from None
         except OSError as error:
