@@ -166,8 +166,8 @@ def test_arrays_lie_in_any_order_and_have_any_bytes(tmp_path, change):
     ("examples", "message"),
     [
         ([(np.zeros((5, 2), np.float32), np.zeros(1, int))], r"x, \(5, 2\), must have shape \(5,\), got \(1,\)"),
-        ([(np.zeros((5, 2), np.float32), np.full(5, 2))], "answers must be 0 to 1, got 2 to 2"),
-        ([(np.zeros((5, 3), np.float32), np.zeros(5, int))], r"x must have shape \(steps, 2\), got \(5, 3\)"),
+        ([(np.zeros((5, 2), np.float32), np.full(5, 2))], r"answers must be 0 to 1, got \[2, 2, 2, 2, 2\]"),
+        ([(np.zeros((5, 3), np.float32), np.zeros(5, int))], r"x must be steps of shape \(2,\), got \(5, 3\)"),
     ],
 )
 def test_examples_agree_with_each_other(examples, message):

@@ -19,10 +19,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _use_utf8() -> None:
-    """Start the process again in Python's UTF-8 mode, if the locale has another encoding.
+    """Start the process again in Python's UTF-8 mode, if the locale has another encoding: paths are stored as UTF-8.
 
-    Names of files are then UTF-8 in settings and checkpoints, too. The terminal keeps its encoding; what that does not
-    have is shown as a question mark.
+    The terminal keeps its encoding; what that does not have is shown as a question mark.
     """
     if sys.getfilesystemencoding() != "utf-8":
         shown = getattr(sys.stdout, "encoding", None) or "ascii"

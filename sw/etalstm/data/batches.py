@@ -53,11 +53,10 @@ class Batches(DataSet):
         Raises :class:`DataError` if a batch has other sizes, or a value that is not finite or none of the classes; the
         message gives its number.
         """
-        found = []
-        for n, item in enumerate(self._splits[check_split(split)]):
-            where = f"batch {n} of {split}"
-            make = self._checked if isinstance(item, Batch) else self._filled
-            found.append(make(where, item, batch, steps))
+        found = [
+            (self._checked if isinstance(item, Batch) else self._filled)(f"batch {n} of {split}", item, batch, steps)
+            for n, item in enumerate(self._splits[check_split(split)])
+        ]
         if not found:
             raise ValueError(f"there is no batch in {split}")
         return found
@@ -84,12 +83,10 @@ class Batches(DataSet):
         x, y = (np.asarray(array) for array in item[:2])
         self._check_inputs(where, x, batch, steps)
         count, length = x.shape[:2]
+        given = np.asarray(item[2]) if len(item) == 3 else np.full(count, length)
+        _check_lengths(where, given, count, length)
         lengths = np.ones(batch, np.int64)
-        lengths[:count] = length
-        if len(item) == 3:
-            given = np.asarray(item[2])
-            _check_lengths(where, given, count, length)
-            lengths[:count] = given
+        lengths[:count] = given
         filled = np.zeros((steps, batch, *x.shape[2:]), np.int64 if self.input_size is None else np.float32)
         filled[:length, :count] = x.swapaxes(0, 1)
         if self.task == REGRESS and self.classes == 1 and y.ndim == 1:

@@ -25,16 +25,10 @@ class Columns:
     sequence: str | None = None
     vector: tuple[str, ...] = ()
 
-    @property
-    def numbered(self) -> bool:
-        """Whether they are columns of a table without a line of names."""
-        return is_numbered(self.text, self.label, self.sequence, *self.vector)
-
 
 def is_numbered(*names: str | None) -> bool:
     """Tell whether columns, None where there is none, are those of a table without a line of names."""
-    given = [name for name in names if name is not None]
-    return bool(given) and all(name.isdecimal() for name in given)
+    return {name.isdecimal() for name in names if name is not None} == {True}
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,8 @@ class Reading:
     def by(self, columns: Columns) -> "Reading":
         """Give the reading of another file with the columns of the first file."""
         found = {name: column for name, column in asdict(columns).items() if column is not None and column != ()}
-        return replace(self, **found, no_header=columns.numbered)
+        no_header = is_numbered(columns.text, columns.label, columns.sequence, *columns.vector)
+        return replace(self, **found, no_header=no_header)
 
     @property
     def unit(self) -> str:

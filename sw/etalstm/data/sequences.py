@@ -46,7 +46,7 @@ class Sequences(DataSet):
         if not combined:
             raise DataError(f"{name}: there are no examples")
         self.name, self.task, self.classes, self._splits, self._tokens = name, task, classes, splits, tokens
-        self.input_size = None if tokens else _size_of_vector(name, combined[0])
+        self.input_size = None if tokens else combined[0].x.shape[-1]
         for split, examples in splits.items():
             for number, example in enumerate(examples):
                 self._check(f"{name}: sequence {number} of {split}", example)
@@ -62,16 +62,14 @@ class Sequences(DataSet):
         x, target = example.x, np.asarray(example.target)
         inputs = () if self.input_size is None else (self.input_size,)
         if x.shape[1:] != inputs or not len(x):
-            expected = ", ".join(map(str, ("steps", *inputs)))
-            raise DataError(f"{where}: x must have shape ({expected}), got {x.shape}")
-        if inputs == () and not 0 <= x.min() <= x.max() < self._tokens:
+            raise DataError(f"{where}: x must be steps of shape {inputs}, got {x.shape}")
+        if not inputs and not 0 <= x.min() <= x.max() < self._tokens:
             raise DataError(f"{where}: tokens must be 0 to {self._tokens - 1}, got {x.min()} to {x.max()}")
         shape = {REGRESS: (self.classes,), TAG: (len(x),)}.get(self.task, ())
         if target.shape != shape:
             raise DataError(f"{where}: the answer to x, {x.shape}, must have shape {shape}, got {target.shape}")
         if self.task != REGRESS and not 0 <= target.min() <= target.max() < self.classes:
-            found = f"{target.min()} to {target.max()}"
-            raise DataError(f"{where}: answers must be 0 to {self.classes - 1}, got {found}")
+            raise DataError(f"{where}: answers must be 0 to {self.classes - 1}, got {target.tolist()}")
 
     def _fingerprint(self, examples: list[Example]) -> int:
         summary = zlib.crc32(self.encoding.json.encode())
@@ -141,12 +139,6 @@ class Sequences(DataSet):
         if self.task == TAG:
             weights = weights * (np.arange(steps)[:, None] < lengths).astype(np.float32)
         return Batch(x, lengths, targets, weights)
-
-
-def _size_of_vector(name: str, example: Example) -> int:
-    if example.x.ndim != 2:
-        raise DataError(f"{name}: input vectors must have shape (steps, size), got {example.x.shape}")
-    return example.x.shape[1]
 
 
 def _lengths(members: list[Example]) -> np.ndarray:

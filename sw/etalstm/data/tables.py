@@ -31,8 +31,8 @@ class Table:
 
     The path ends on one of ``DELIMITERS``. With `header` the first line has the names of the columns, without it the
     columns are called 1, 2, 3, and so on. None: it has them if one of `names` is in it, the columns that the user
-    names; or a well-known name that stands in no other row of its column, and then a note says so. Names of digits do
-    not count, as they may be numbers of the first row. `notes` are guesses. Raises :class:`DataError` if the file
+    names; or a well-known name that stands in no other row of its column. Names of digits do not count, as they may be
+    numbers of the first row. `notes` say what was guessed. Raises :class:`DataError` if the file
     cannot be read, rows have unequal numbers of fields, or two columns have one name.
     """
 
@@ -42,8 +42,7 @@ class Table:
         self.rows = self._read(path, DELIMITERS[path.suffix.lower()])
         first = next(row for row in self.rows if row.fields)
         headed = self._is_header(first, names) if header is None else header
-        numbers = [str(n + 1) for n in range(len(first.fields))]
-        self.columns = [f.strip() or n for f, n in zip(first.fields, numbers, strict=True)] if headed else numbers
+        self.columns = [(headed and field.strip()) or str(n) for n, field in enumerate(first.fields, 1)]
         if headed:
             self._check_names(first)
             self.rows.remove(first)

@@ -114,8 +114,8 @@ class Transformable(torch.autograd.Function):
 class Once(Transformable):
     """A backward pass that has none itself: ``Once.apply(name, go_back, *tensors)`` calls ``go_back``.
 
-    PyTorch's ``once_differentiable`` only says so where the graph is followed to its end: ``torch.autograd.grad`` and
-    ``torch.func.grad`` find no way to their inputs and give zeros.
+    ``once_differentiable`` refuses only where a graph is followed to its end: ``torch.autograd.grad`` and
+    ``torch.func.grad`` would give zeros.
     """
 
     @staticmethod
