@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache, wraps
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
+from torch._functorch.pyfunctorch import FunctionalizeInterpreter, retrieve_current_functorch_interpreter
 from torch._subclasses.functional_tensor import FunctorchFunctionalizeAPI
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
@@ -30,7 +30,7 @@ def is_functionalized() -> bool:
 
 def functionalized(operator: Callable, arguments: tuple) -> tuple[Tensor, ...]:
     """Call an operator that changes no argument, below ``torch.func.functionalize``."""
-    below = FunctorchFunctionalizeAPI(retrieve_current_functorch_interpreter())
+    below = FunctorchFunctionalizeAPI(cast(FunctionalizeInterpreter, retrieve_current_functorch_interpreter()))
     with below.redispatch_to_next():
         results = operator(*below.unwrap_tensors(arguments))
     return below.wrap_tensors(results)
