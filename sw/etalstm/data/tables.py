@@ -32,8 +32,8 @@ class Table:
     The path ends on one of ``DELIMITERS``. With `header` the first line has the names of the columns, without it the
     columns are called 1, 2, 3, and so on. None: it has them if one of `names` is in it, the columns that the user
     names; or a well-known name that stands in no other row of its column. Names of digits do not count, as they may be
-    numbers of the first row. `notes` say what was guessed. Raises :class:`DataError` if the file
-    cannot be read, rows have unequal numbers of fields, or two columns have one name.
+    numbers of the first row. `notes` say what was guessed. Raises :class:`DataError` if the file cannot be read, rows
+    have unequal numbers of fields, or two columns have one name.
     """
 
     def __init__(self, path: Path, names=(), header: bool | None = None):
@@ -57,9 +57,9 @@ class Table:
         fields = [field.strip().lower() for field in first.fields]
         if {name.lower() for name in names if not name.isdigit()} & set(fields):
             return True
-        below = [[f.strip().lower() for f in row.fields] for row in self.rows if row is not first]
-        known = {name for n, name in enumerate(fields) if all(name not in row[n : n + 1] for row in below)}
-        if known & {*TEXTS, *LABELS, *SEQUENCES}:
+        below = [row.fields for row in self.rows if row is not first]
+        known = [n for n, name in enumerate(fields) if name in (*TEXTS, *LABELS, *SEQUENCES)]
+        if any(all(fields[n] != field.strip().lower() for row in below for field in row[n : n + 1]) for n in known):
             self.notes.append(f"{self.path}: line {first.line} is taken for names of columns; if not: --no-header")
             return True
         self.notes.append(
