@@ -40,7 +40,7 @@ WAIVERS = (
 )
 WAIVER_FLAGS = tuple(f"-Wno-{name}" for name in WAIVERS)
 # Verilator writes functions of thousands of stores. For each load that it may save, g++ looks at up to 1,000 of them.
-# In the largest files of a machine of two channels that took more than half of the time at -O3.
+# In the file of a machine that was measured, this took more than half of the time at -O3.
 COMPILER_LIMIT = "--param=sccvn-max-alias-queries-per-access=20"
 
 
