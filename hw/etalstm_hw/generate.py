@@ -127,6 +127,15 @@ def manifest(config: Config, preset_name: str | None = None) -> dict:
     }
 
 
+def header(config: Config, preset_name: str) -> str:
+    """Say in comments of Verilog what the Verilog is."""
+    return (
+        f"// The η-LSTM accelerator, preset {preset_name}: {config.channels} channels of {config.lanes} lanes.\n"
+        f"// Digest {config.digest:#010x} (register PRESET), contract version {contract.VERSION}; see manifest.json.\n"
+        "// SPDX-License-Identifier: BSD-2-Clause\n"
+    )
+
+
 def write(preset_name: str, directory: Path) -> list[Path]:
     """Write ``top.v`` and ``manifest.json`` of a preset into a folder, which is created.
 
@@ -140,7 +149,7 @@ def write(preset_name: str, directory: Path) -> list[Path]:
     config = preset(preset_name)
     directory.mkdir(parents=True, exist_ok=True)
     texts = {
-        "top.v": verilog(config),
+        "top.v": header(config, preset_name) + verilog(config),
         "manifest.json": json.dumps(manifest(config, preset_name), indent=2) + "\n",
     }
     for name, text in texts.items():

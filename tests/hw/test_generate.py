@@ -32,8 +32,10 @@ def test_every_preset_elaborates(name, monkeypatch, tmp_path):
     assert manifest["preset"] == name
     assert manifest["contract_version"] == contract.VERSION
     assert manifest["configuration"]["channels"] == preset(name).channels
-    header = (tmp_path / "made" / "top.v").read_text().split("module top(")[1].split(";")[0]
-    named = {word.strip(" ,)\n") for word in header.split(",")}
+    comments, _, rest = (tmp_path / "made" / "top.v").read_text(encoding="utf-8").partition("module top(")
+    assert f"preset {name}: " in comments.splitlines()[0]
+    assert f"{preset(name).digest:#010x}" in comments
+    named = {word.strip(" ,)\n") for word in rest.split(";")[0].split(",")}
     assert named == {port["name"] for port in manifest["ports"]}
 
 

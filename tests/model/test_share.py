@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from etalstm.cli.model_check import Configuration, compare
 from etalstm.model.machine import axi
 from etalstm.model.machine.axi import READ_PORT, READER, WRITE_PORT, WRITER
 from etalstm.model.machine.state import CAST, DONE, NEVER, PARTS, STORE
 from etalstm_hw.config import preset
+from etalstm_sim.trials.model.compare import compare
+from etalstm_sim.trials.model.configurations import Configuration
 from tests.model.python import from_python
 
 step_read_port, step_write_port = from_python(axi.step_read_port, axi.step_write_port)
@@ -51,7 +52,7 @@ def answers_of(count, offered):
     writers["finals"] = 1
     for cycle in range(4 * (LATENCY + LENGTH)):
         writers["shown_from"] = np.minimum(writers["shown_from"], cycle)
-        step_write_port(cycle, port, writers, done, wakes, LATENCY)
+        step_write_port(cycle, port, writers, done, wakes, wakes, LATENCY)
     assert (writers["offered"] == NEVER).all() and (done[:, STORE]["count"] == 1).all()
     return writers["answers"][:, 0].tolist()
 

@@ -1,1 +1,1 @@
-"""Long campaigns on the simulated machine: arithmetic, programs, faults, coverage, speed. Each has a command."""
+"""Long campaigns on the simulated machine: arithmetic, programs, faults, coverage, model, speed. Each has a command."""

@@ -64,6 +64,10 @@ def model(
         float, Option(help="Share of x and h that is sent at steps other than refresh steps; 1: everything is")
     ] = 1.0,
     refresh: Annotated[int, Option(help="With --input-density: everything is sent every so many steps; 0: once")] = 0,
+    mean_length: Annotated[
+        float | None,
+        Option(help="Steps of a sequence in the mean, the rest of a batch's steps being padding [default: all]"),
+    ] = None,
     weights: Annotated[
         Path | None, Option(help="Folder of a training run: its network, and the shares that are zero in an iteration")
     ] = None,
@@ -101,7 +105,7 @@ def model(
     sizes = [(one.network, one.batch, one.steps) for one in shapes]
     measure = partial(
         measure_all, processors=count_processors(), config=config, execution=execution, shares=shares,
-        choose_slices=work.choose_slices, masked=masked, forward=forward,
+        choose_slices=work.choose_slices, masked=masked, mean_length=mean_length, forward=forward,
     )  # fmt: skip
     shared: Iterable[dict | None] = repeat(None, len(sizes))
     if boards == 1:
@@ -135,7 +139,7 @@ def _refuse_unused(context: Context) -> None:
     elif chosen["forward"]:
         refuse(context, "not used with --forward, which has no gradients", "boards")
     if chosen["weights"] is not None:
-        of_run = (*SIZES.split(), "benchmark", *DENSITIES, "kept_cells", "refresh", "weight_format")
+        of_run = (*SIZES.split(), "benchmark", *DENSITIES, "kept_cells", "refresh", "weight_format", "mean_length")
         refuse(context, "not used with --weights, whose run has its own", *of_run)
     else:
         refuse(context, "only used with --weights", "data")

@@ -23,41 +23,41 @@ _MAGNITUDE = np.uint32(0x7F80_0000)  # a scalar with an exponent of 0 counts as 
 class Counted:
     """What a program moves, read from memory after it: every array that it broadcast, and every index, must be there.
 
-    Of the `groups` that the channels work in the first is looked at, but where maps of rows are of all. `sent` are the
-    operands whose changes are broadcast. Their streams are overwritten, but the changes follow from what was sent.
+    The channels work in so many `groups`. `sent` are the operands whose changes are broadcast. Their streams are
+    overwritten, but the changes follow from what was sent.
     """
 
     def __init__(self, config: Config, read: Read, groups: int = 1, sent: Sequence[SentOperand] = ()):
         self._config, self._read, self._channels = config, read, config.channels // groups
+        self._windows = range(0, config.channels, self._channels)  # of the first channel of each group
         self._sent = sent
         self._chunk = sizes_of(config).chunk
 
     def fill(self, words: Iterable[int], tables: Tables) -> Tables:
         """Put into a program's tables what is found, in the order in which the program is executed."""
-        masks, firsts, block_streams, streams, rows, total = [], [], [], [], [], 0
+        masks, found, streams, rows = [], [], [], []
         last_cast, steps = 0, list(walk(words))
         for number, step in enumerate(steps):
             fields = step.fields
             if step.opcode == Opcode.CAST:
                 last_cast = number
                 for channel, tile, lanes in blocks_of_cast(fields):
-                    nonzero, stream = self._block(step, channel, tile)
-                    masks.append(self._masks(fields, nonzero, lanes))
-                    firsts.append(total)
-                    block_streams.append(stream)
-                    total += len(masks[-1])
+                    for first in self._windows:
+                        nonzero, stream = self._block(step, first + channel, tile)
+                        masks.append(self._masks(fields, nonzero, lanes))
+                        found.append(stream)
             elif step.opcode == Opcode.LOAD_ROWS:
                 # Rows of a single one for each lane are those of a CAST of x or h, which shares no load.
                 casts = [steps[last_cast]] if fields["single"] else _sharing(steps, last_cast)
                 rows += self._rows(fields, casts)
             elif step.opcode in (Opcode.LOAD, Opcode.STORE) and fields["compressed"]:
-                indices = [self._index(channel, step.address) for channel in range(self._channels)]
+                indices = [self._index(channel, step.address) for channel in range(self._config.channels)]
                 streams.append(max(indices))
-        none = np.zeros((0, 3), np.int64)
+        groups, firsts = len(self._windows), np.cumsum([0, *map(len, masks)])[:-1]
         return tables._replace(
             masks=np.concatenate(masks) if masks else np.zeros(0, np.uint32),
-            firsts=np.array(firsts, np.int64),
-            block_streams=np.array(block_streams, np.int64).reshape(-1, 3) if firsts else none,
+            firsts=firsts.reshape(-1, groups).T,
+            block_streams=np.array(found, np.int64).reshape(-1, groups, 3).swapaxes(0, 1),
             streams=np.array(streams, np.int64).reshape(-1, 3),
             rows=np.array(rows, np.int64),
         )
@@ -124,8 +124,8 @@ class Counted:
         """
         needed, values = [], 1 << np.arange(MOST_GATES)
         for channel, tile, lanes in blocks_of(rows):
-            windows = range(channel, self._config.channels, self._channels)  # that of every group
-            blocks = [self._block(cast, window, tile)[0].any(axis=1) for cast in casts for window in windows]
+            of_groups = [first + channel for first in self._windows]
+            blocks = [self._block(cast, window, tile)[0].any(axis=1) for cast in casts for window in of_groups]
             bits = np.any(blocks, axis=0)  # (gate, lane)
             needed += (values[: len(bits)] @ bits[:, :lanes]).tolist()
         return needed

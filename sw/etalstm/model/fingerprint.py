@@ -38,7 +38,7 @@ _TIMES = {
     "load": "prepared_at",
     "store": "prepared_at cut_from scatter_from sums_at",
     "writer": "active_from offered shown_from",
-    "rows": "map_at asked gone first",
+    "rows": "map_at asked gone first burst_from end end_before",
 }
 """Fields that are cycles."""
 

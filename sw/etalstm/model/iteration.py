@@ -40,7 +40,7 @@ def count_program(
 
     :class:`ModelError` if the program comes to no end.
     """
-    machine, program, sizes = machine_with(config, words, operands, architecture, groups)
+    machine, program, sizes = machine_with(config, words, operands, architecture, groups, groups if counted else 1)
     if counted is not None:
         program = counted.fill(words, program)
     if repeats and counted is None:
@@ -54,22 +54,31 @@ def count_program(
 
 
 def machine_with(
-    config: Config, words: Sequence[int], operands: Densities, architecture: Architecture, groups: int
+    config: Config,
+    words: Sequence[int],
+    operands: Densities,
+    architecture: Architecture,
+    groups: int,
+    modelled: int = 1,
 ) -> tuple[Machine, Tables, Sizes]:
-    """Give a machine that is reset, and the program that it is to run: see :func:`count_program`."""
+    """Give a machine that is reset, and the program that it is to run: see :func:`count_program`.
+
+    Of the groups so many are modelled; the others do as the first does.
+    """
     division = architecture.division
     shares = (division.elementwise, division.forward, division.backward) if division else (0, 0, 0)
-    sizes = sizes_of(config, skips=architecture.skips, shares=shares, batch_groups=groups)
+    sizes = sizes_of(config, skips=architecture.skips, shares=shares, batch_groups=groups, groups=modelled)
     program = tables_of(*tables(config, words, operands))
     return make_machine(sizes, config.queue_depth, len(program.table)), program, sizes
 
 
 def of_all_channels(machine, sizes: Sizes) -> np.ndarray:
     """Add what every channel counts, and every group."""
-    counters, ports = machine.counted.copy(), sizes.channels * sizes.batch_groups // sizes.managers
+    counters, groups = machine.counted.copy(), sizes.batch_groups // sizes.groups
+    ports = sizes.channels * groups // sizes.managers
     counters[Counter.CYCLE_KINDS : Counter.SCALARS_SEEN] *= ports
-    counters[Counter.SCALARS_SEEN : Counter.SCALARS_SKIPPED + 1] *= sizes.batch_groups
-    counters[Counter.READ_BEATS : Counter.READ_BEATS + len(Traffic)] *= sizes.batch_groups
+    counters[Counter.SCALARS_SEEN : Counter.SCALARS_SKIPPED + 1] *= groups
+    counters[Counter.READ_BEATS : Counter.READ_BEATS + len(Traffic)] *= groups
     counters[Counter.WRITE_BEATS : Counter.WRITE_BEATS + len(Traffic)] *= ports
     return counters
 

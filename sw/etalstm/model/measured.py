@@ -123,6 +123,7 @@ def measure(
     *,
     choose_slices: bool = True,
     masked: bool = False,
+    mean_length: float | None = None,
     forward: bool = False,
     layers_apart: bool = False,
 ) -> dict:
@@ -130,6 +131,8 @@ def measure(
 
     The thresholds of the execution drop nothing: `shares` say what is zero. An architecture that skips no zeros has no
     delta inputs. With `choose_slices` there are as many slices as the machine uses best, instead of the execution's.
+    `masked`: sequences may end early, and the shares have counted padding as zeros. With a `mean_length` of the
+    sequences, in steps, they have not.
 
     Gives a dict: ``groups`` of channels, ``cycles``, ``utilization`` (MACs that are made, of the network's, over PEs
     times cycles), ``dense_equivalent`` (the same of all of the network's MACs, those that are skipped included),
@@ -138,29 +141,32 @@ def measure(
     program. An architecture that skips no zeros makes the MACs of δ's zeros, too; their bytes are dropped from streams
     all the same.
 
-    ``ValueError`` if a share of the cells is out of its range, :class:`PlanError` if the network does not fit the
-    memory.
+    ``ValueError`` if a share of the cells or the mean length is out of its range, :class:`PlanError` if the network
+    does not fit the memory.
     """
     machine, skipped = execution.architecture, early_cells(network.layers, steps, shares.kept_cells)
+    real = _real_steps(mean_length, steps)
     shares = shares if machine.skips else replace(shares, inputs=1.0)
     if shares.inputs == 1:
         execution = replace(execution, delta_inputs=DeltaInputs())
     plan = plan_modelled(
-        config, network, batch, steps, execution, local=shares.local, choose_slices=choose_slices, masked=masked,
-        layers_apart=layers_apart,
+        config, network, batch, steps, execution, local=shares.local, choose_slices=choose_slices,
+        masked=masked or mean_length is not None, layers_apart=layers_apart,
     )  # fmt: skip
-    operands = Densities(config, plan, delta=shares.delta, local=shares.local, inputs=shares.inputs)
+    of_operands = {"delta": shares.delta, "local": shares.local, "inputs": shares.inputs}
+    operands = Densities(config, plan, **of_operands, real=real)
     passes = count_iteration(config, plan, operands, machine, skipped=skipped, only="forward" if forward else "")
     every = list(passes.values())
     cycles = sum(counters["cycles"] for counters in every)
     of_pass, tokens = operations(network, batch, steps) // 6, execution.shared_tokens
     refreshed = execution.delta_inputs.layer(0).refreshed(steps).mean()  # the share of steps at which all is sent
-    made, macs = (1 - (1 - shares.inputs) * (1 - refreshed)) * of_pass, of_pass
+    made, macs = (1 - (1 - shares.inputs) * (1 - refreshed)) * of_pass, float(of_pass)
     if tokens is not None:
         made -= network.rows * (batch * steps * (network.input_size - 1) - tokens * network.input_size)
     if not forward:
         sent_deltas = shares.delta if machine.skips else 1.0
         made, macs = made + 2 * sent_deltas * _backward_macs(network, batch, skipped), 3 * of_pass
+    made, macs = real * made, real * macs
     moved = {
         f"{way}_{kind}": sum(counters[f"{way}_bytes"][kind] for counters in every)
         for way in ("read", "write")
@@ -181,6 +187,15 @@ def measure(
         "footprint": plan.footprint(),
         "passes": {name: counters["cycles"] for name, counters in passes.items()},
     }
+
+
+def _real_steps(mean_length: float | None, steps: int) -> float:
+    """Give the share of the steps that are no padding."""
+    if mean_length is None:
+        return 1.0
+    if not 1 <= mean_length <= steps:
+        raise ValueError(f"mean_length must be 1 to {steps}, the steps, got {mean_length:g}")
+    return mean_length / steps
 
 
 def _backward_macs(network: NetworkShape, batch: int, skipped: np.ndarray) -> int:

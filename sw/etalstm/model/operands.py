@@ -25,30 +25,41 @@ class _Index(NamedTuple):
 
 
 class _Broadcast(NamedTuple):
-    """The beats of an array that is broadcast, and how its elements are divided."""
+    """The beats of an array that is broadcast, how its elements are divided, and which share of them is not zero."""
 
     first: int
     last: int
     partition: Partition
+    share: float
 
 
 class Densities:
     """Operands of which a share is not zero, drawn at random; what is padding is zero.
 
     Every block of δ that is broadcast has this share of nonzero scalars, to the nearest scalar. Equal instructions draw
-    the same ones. The shares are those of the gates' gradients, of the local gradients, and of the changes of x and h.
+    the same ones. The shares are those of the gates' gradients, of the local gradients, and of the changes of x and h,
+    at steps that are no padding; `real` is the share of these, and all else is zero. Products with h take that of the
+    step before: the initial one, and not the last one, which as many sequences have as if all lengths were as frequent.
     """
 
-    def __init__(self, config: Config, plan: Plan, *, delta: float = 1.0, local: float = 1.0, inputs: float = 1.0):
+    def __init__(
+        self,
+        config: Config,
+        plan: Plan,
+        *,
+        delta: float = 1.0,
+        local: float = 1.0,
+        inputs: float = 1.0,
+        real: float = 1.0,
+    ):
         self._config = config
         self._kept: dict[int, float] = {
-            contract.Traffic.DELTAS: delta,
-            contract.Traffic.INTERMEDIATES: local,
-            contract.Traffic.ACTIVATIONS: inputs,
+            contract.Traffic.DELTAS: delta * real,
+            contract.Traffic.INTERMEDIATES: local * real,
+            contract.Traffic.ACTIVATIONS: inputs * real,
         }
         self._batch = plan.map.batch.size * plan.groups  # of which any may need a row
-        self._broadcasts = list(self._arrays(plan))
-        self._ones = [product.tokens for product in plan.map.products if product.tokens]
+        self._broadcasts = list(self._arrays(plan, real))
         self._indices = sorted(self._index_arrays(plan))
 
     def _index_arrays(self, plan: Plan) -> Iterator[_Index]:
@@ -76,47 +87,40 @@ class Densities:
                 return elements * lanes // (span.count * self._config.lanes)
         raise ValueError(f"no index of a stream lies at beat {address}")
 
-    def _arrays(self, plan: Plan) -> Iterator[_Broadcast]:
-        """Give every array that is broadcast."""
+    def _arrays(self, plan: Plan, real: float) -> Iterator[_Broadcast]:
+        """Give every array that is broadcast. Of tokens each step has a single 1, in its token's column."""
         beats = self._config.vector_beats
+        states = real + (1 - max(0.0, 2 * real - 1)) / plan.map.steps
         for layer in plan.map.products:
             units, inputs = layer.tiling.units, layer.tiling.inputs
-            arrays = [(layer.operand.array, units), *([(layer.x.array, inputs)] if layer.x else [])]
+            arrays = [(layer.operand.array, units, states), *([(layer.x.array, inputs, real)] if layer.x else [])]
             if delta := layer.delta.array if layer.delta else layer.delta_index:
-                arrays.append((delta, units))
-            arrays += [(operand.index, operand.partition) for operand in layer.operands_sent]
+                arrays.append((delta, units, self._kept[contract.Traffic.DELTAS]))
+            sent = self._kept[contract.Traffic.ACTIVATIONS]
+            arrays += [(operand.index, operand.partition, sent) for operand in layer.operands_sent]
             if tokens := layer.tokens:
-                arrays += [(tokens.x.array, inputs), (tokens.chosen.array, tokens.columns)]
-            for array, partition in arrays:
-                yield _Broadcast(array.first * beats, (array.first + array.vectors) * beats, partition)
+                arrays.append((tokens.x.array, inputs, 1.0))
+                arrays.append((tokens.chosen.array, tokens.columns, real / tokens.columns.size))
+            for array, partition, share in arrays:
+                yield _Broadcast(array.first * beats, (array.first + array.vectors) * beats, partition, share)
 
-    def _real_lanes(self, cast: dict, channel: int, tile: int) -> int:
-        """Give how many lanes of a tile hold elements of the network."""
-        for first, last, partition in self._broadcasts:
-            if first <= cast["address"] < last:
-                left = partition.size - channel * partition.per_channel - tile * partition.lanes
-                return max(0, min(partition.lanes_of(tile), left))
+    def _broadcast(self, cast: dict) -> _Broadcast:
+        """Give the array that a CAST broadcasts of."""
+        for array in self._broadcasts:
+            if array.first <= cast["address"] < array.last:
+                return array
         raise ValueError(f"no array that is broadcast lies at beat {cast['address']}")
 
     def block(self, cast: dict, channel: int, tile: int) -> tuple:
         """Give a block's lanes with elements, masks' threshold and kept elements; its stream's first beat and beats."""
-        occupied = self._real_lanes(cast, channel, tile)
-        changes = cast["compressed"] or cast["kind"] == contract.Traffic.DELTAS
-        threshold = round((self._kept[cast["kind"]] if changes else self._share_of_ones(cast)) * CERTAIN)
+        array = self._broadcast(cast)
+        left = array.partition.size - channel * array.partition.per_channel - tile * array.partition.lanes
+        occupied, threshold = max(0, min(array.partition.lanes_of(tile), left)), round(array.share * CERTAIN)
         if not cast["compressed"]:
             return occupied, threshold, 0, 0, 0
         elements = cast["gates"] * cast["batch"] * self._config.lanes
         beats, kept = self._size(cast["address"] + tile * self._config.vector_beats, elements, cast["kind"], False)
         return occupied, threshold, kept, 0, beats
-
-    def _share_of_ones(self, cast: dict) -> float:
-        """Give the nonzero share of an array that is broadcast whole: 1. Tokens have a single 1, in their column."""
-        vector = cast["address"] // self._config.vector_beats
-        for tokens in self._ones:
-            array = tokens.chosen.array
-            if array.first <= vector < array.first + array.vectors:
-                return 1 / tokens.columns.size
-        return 1.0
 
     def stream(self, fields: dict, elements: int) -> tuple[int, int, int]:
         """Give kept elements, first beat and beats of the stream that an instruction writes or reads.

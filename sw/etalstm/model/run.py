@@ -35,7 +35,7 @@ def others(wakes):
 
 @compiled
 def _is_steady(engine, bank, scalars, tiles, sizes):
-    """Tell whether scalars pass as fast as the MAC engine takes them."""
+    """Tell whether scalars pass as fast as the MAC engine takes them, and those that wait are of the same CAST."""
     number = engine.rest_bank
     if not (engine.rest and engine.walking and engine.asked) or engine.rest_null or engine.asked_null:
         return False
@@ -48,6 +48,9 @@ def _is_steady(engine, bank, scalars, tiles, sizes):
     waiting = 0  # in the channel that is behind the others
     for channel in range(len(scalars)):
         waiting = max(waiting, scalars[channel].tail - scalars[channel].head)
+        for number in range(scalars[channel].head, scalars[channel].tail):
+            if scalars[channel].marks[number % RING] & compute.LAST:
+                return False
     return dense and repeats and engine.count == bank.sums and waiting >= sizes.scalar_fifo
 
 
@@ -121,30 +124,43 @@ def _turn(cycle, wakes, part):
 @compiled
 def step(cycle, m, p, sizes):
     """Ask every part that has something to do."""
-    wakes, table = m.wakes, m.instances
-    if _turn(cycle, wakes, state.SEQUENCER):
+    if _turn(cycle, m.wakes, state.SEQUENCER):
         sequencer.step_sequencer(cycle, m, p, sizes)
+    for group in range(sizes.groups):
+        _step_group(cycle, group, m, p, sizes)
+    for channel in range(len(m.mac)):
+        _step_channel(cycle, channel, m, m.instances, sizes)
+
+
+@compiled
+def _step_group(cycle, group, m, p, sizes):
+    """Ask those parts that a group has once."""
+    first, last = group * sizes.managers, (group + 1) * sizes.managers
+    wakes, scalars = m.wakes[first:last], m.scalars[first:last]
+    banks, masks, values = m.banks[group], m.masks[group], m.values[group]
     if _turn(cycle, wakes, state.FETCHER):
         fetcher.step_fetcher(
-            cycle, m.fetcher[0], m.queues[0, CAST], m.asked[0], m.readers[1], m.ports[1], m.decompressors[0], table,
-            p.blocks, m.banks, m.masks, m.values, p, m.random, sizes, m.counted, wakes[0],
+            cycle, m.fetcher[group], m.queues[first, CAST], m.asked[group], m.readers[1 + group], m.ports[1 + group],
+            m.decompressors[group], m.instances, p.blocks, banks, masks, values, p, m.random, sizes, m.counted,
+            wakes[0],
         )  # fmt: skip
     if _turn(cycle, wakes, state.EMITTER):
         emitter.step_emitter(
-            cycle, m.emitter[0], m.banks, m.masks, m.values, m.scalars, m.begun, m.fetcher[0], sizes, wakes
+            cycle, m.emitter[group], banks, masks, values, scalars, m.begun[group], m.fetcher[group], sizes, wakes
         )
     if _turn(cycle, wakes, state.PORT_READS):
-        axi.step_read_port(cycle, m.read_port[0], m.readers[2:], sizes.outstanding, sizes.latency, wakes)
+        readers = m.readers[1 + sizes.groups + first : 1 + sizes.groups + last]
+        axi.step_read_port(cycle, m.read_port[group], readers, sizes.outstanding, sizes.latency, wakes)
     if _turn(cycle, wakes, state.PORT_WRITES):
-        axi.step_write_port(cycle, m.write_port[0], m.writer, m.done, wakes, sizes.latency)
-    for channel in range(sizes.managers):
-        _step_channel(cycle, channel, m, table, sizes)
+        port, writers = m.write_port[group], m.writer[first:last]
+        axi.step_write_port(cycle, port, writers, m.done[first:last], wakes, m.wakes, sizes.latency)
 
 
 @compiled
 def _step_channel(cycle, channel, m, table, sizes):
     """Ask those parts of a channel that have something to do."""
     wakes, queues_of, vector, done = m.wakes[channel], m.queues[channel], m.vector[channel], m.done[channel]
+    number = sizes.groups + channel
     if wakes[state.VECTORS] <= cycle:
         compute.step_vector(cycle, vector, queues_of[VECTOR], table, sizes, done, m.counted, wakes)
     if wakes[state.STORES] <= cycle:
@@ -154,8 +170,8 @@ def _step_channel(cycle, channel, m, table, sizes):
         )  # fmt: skip
     if wakes[state.LOADS] <= cycle:
         load.step_load(
-            cycle, m.load[channel], queues_of[LOAD], m.asked[1 + channel], m.readers[2 + channel],
-            m.decompressors[1 + channel], table, vector, sizes, done, m.counted, wakes,
+            cycle, m.load[channel], queues_of[LOAD], m.asked[number], m.readers[1 + number], m.decompressors[number],
+            table, vector, sizes, done, m.counted, wakes,
         )  # fmt: skip
     if wakes[state.MACS] <= cycle:
         compute.step_mac(
@@ -170,7 +186,7 @@ def _step_channel(cycle, channel, m, table, sizes):
 def _pass_tiles(cycle, until, m, sizes):
     """Issue tiles of the scalars at hand in every channel while nothing else acts; give how many."""
     tiles = until - cycle - 1
-    for channel in range(sizes.managers):
+    for channel in range(len(m.mac)):
         if m.wakes[channel, state.MACS] != cycle + 1:
             return 0
         queue = m.queues[channel, MAC]
@@ -178,25 +194,25 @@ def _pass_tiles(cycle, until, m, sizes):
         tiles = min(tiles, coming)
         if tiles <= 0:
             return 0
-    for channel in range(sizes.managers):
+    for channel in range(len(m.mac)):
         compute.pass_tiles(cycle, tiles, m.mac[channel], m.sums[channel])
     return tiles
 
 
 @compiled
-def _all_issue(cycle, m, sizes):
+def _all_issue(cycle, m):
     """Tell whether every channel has issued a MAC."""
     issued = 0
-    for channel in range(sizes.managers):
+    for channel in range(len(m.mac)):
         issued += m.mac[channel].issued_at == cycle
-    return issued == sizes.managers
+    return issued == len(m.mac)
 
 
 @compiled
-def _may_skip(cycle, m, sizes):
+def _may_skip(cycle, m):
     """Tell whether every channel works on MACs of the same instruction."""
     current = m.queues[0, MAC].current
-    for channel in range(sizes.managers):
+    for channel in range(len(m.mac)):
         queue = m.queues[channel, MAC]
         if not m.mac[channel].mac or not offered(queue, cycle) or queue.current != current:
             return False
@@ -212,7 +228,7 @@ def _in_mac_phase(cycle, engine, queue):
 @compiled
 def _count(cycle, until, m, sizes):
     """Count the cycles from one in which something was done to the next."""
-    for channel in range(sizes.managers):
+    for channel in range(len(m.mac)):
         m.counted[_KINDS + kind(cycle, channel, m, m.instances, sizes)] += 1
         if _in_mac_phase(cycle, m.mac[channel], m.queues[channel, MAC]):
             m.counted[_PHASE] += until - cycle
@@ -228,6 +244,7 @@ def run(m, p, sizes):
     """
     cycle, turns, moved = m.sequencer[0].cycle, 0, 0
     fixed = sizes.elementwise + sizes.forward + sizes.backward > 0  # shares of the PEs
+    one_group = sizes.groups == 1
     m.sequencer[0].arrived = m.sequencer[0].starved = 0
     while True:
         step(cycle, m, p, sizes)
@@ -242,21 +259,21 @@ def run(m, p, sizes):
             break
         if tiles:
             _count(cycle, cycle + 1, m, sizes)
-            m.counted[_KINDS + _MAC] += tiles * sizes.managers
-            m.counted[_PHASE] += tiles * sizes.managers
-        elif following == cycle + 1 and _all_issue(cycle, m, sizes):  # the most frequent case
-            for channel in range(sizes.managers):
+            m.counted[_KINDS + _MAC] += tiles * len(m.mac)
+            m.counted[_PHASE] += tiles * len(m.mac)
+        elif following == cycle + 1 and _all_issue(cycle, m):  # the most frequent case
+            for channel in range(len(m.mac)):
                 m.counted[_KINDS + _MAC] += 1
                 m.counted[_PHASE] += _in_mac_phase(cycle, m.mac[channel], m.queues[channel, MAC])
         else:
             _count(cycle, following, m, sizes)
-        if rest > following + _STRETCH and not fixed and _may_skip(cycle, m, sizes):
+        if rest > following + _STRETCH and one_group and not fixed and _may_skip(cycle, m):
             tiles = m.instances[m.queues[0, MAC].current].tiles
-            scalars = skip_scalars(rest - following, m.emitter[0], m.banks, m.masks, m.scalars, tiles, sizes)
+            scalars = skip_scalars(rest - following, m.emitter[0], m.banks[0], m.masks[0], m.scalars, tiles, sizes)
             if scalars:
                 shift(following, scalars * tiles, m.scalars, m.sums, m.wakes)
-                m.counted[_KINDS + _MAC] += scalars * tiles * sizes.managers
-                m.counted[_PHASE] += scalars * tiles * sizes.managers
+                m.counted[_KINDS + _MAC] += scalars * tiles * len(m.mac)
+                m.counted[_PHASE] += scalars * tiles * len(m.mac)
                 following += scalars * tiles
         cycle = m.sequencer[0].cycle = following
         if m.sequencer[0].arrived and len(p.boundaries) > 1:

@@ -32,8 +32,8 @@ class LSTM(torch.nn.LSTM):
 
     Parameters
     ----------
-    args, kwargs
-        The ten of ``torch.nn.LSTM``.
+    input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
+        As of ``torch.nn.LSTM``.
     engine : str or Device
         A device's name (``golden``, ``sim``, ``xdma:0``) or an open device. A named device is opened when the module is
         first called. ``float64`` is ordinary mathematics without a device, for gradient checks.
@@ -59,12 +59,17 @@ class LSTM(torch.nn.LSTM):
     """
 
     def __init__(
-        self, *args, engine: str | Device = "golden", storage: str | tuple[str, ...] | None = None,
-        theta: float | tuple[float, ...] = 0.0, slices: int = 1,
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *, engine: str | Device = "golden",
+        storage: str | tuple[str, ...] | None = None, theta: float | tuple[float, ...] = 0.0, slices: int = 1,
         input_threshold: float | tuple[LayerThresholds, ...] = 0.0, refresh: int | None = None,
-        delta_threshold: float = 0.0, **kwargs,
+        delta_threshold: float = 0.0,
     ):  # fmt: skip
-        super().__init__(*args, **kwargs)
+        """Make the module; its arguments are explained with the class."""
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
+        )
         how: dict[str, Any] = {"storage": storage, "theta": theta, "slices": slices}
         how |= {"input_threshold": input_threshold, "refresh": refresh}
         self._settings = Settings.of(engine, delta_threshold, **how)

@@ -54,7 +54,7 @@ def test_the_verilog_takes_the_cycles_of_the_profile(capsys):
 
 
 def test_a_difference_from_the_verilog_is_an_error(monkeypatch, capsys):
-    monkeypatch.setattr(latency, "compare", lambda configuration: {"cycles": 7})
+    monkeypatch.setattr(latency, "compare", lambda configuration, log: {"cycles": 7})
     assert run([*SMALL, "--check", "1"]) == 1
     assert "Verilog 7: DIFFERENT by " in capsys.readouterr().out
 

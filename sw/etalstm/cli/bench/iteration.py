@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from typer import Context, Option
 
 from etalstm.cli import options
@@ -21,6 +20,7 @@ from etalstm.network.execution import STORAGE_HELP, number_or_off, tokens_or_aut
 from etalstm.network.shape import initial_parameters, operations
 from etalstm.network.storage import DENSE, MS1, Usage, read_thresholds
 from etalstm.research.contenders import EVERY_CASE, OTHERS, read_contenders
+from etalstm_sim.trials.model.compare import random_iteration
 
 OF_TRAINED = ("dataset", "data", "theta", "storage", "delta_target", "ms2", "batches", "length", "against")
 MEASURED = f"{SIZES} preset architecture slices {CHOICES}"
@@ -31,21 +31,9 @@ WEIGHTS_HELP = (
 
 
 def measure(session, shape: TrainingShape, forward_only: bool = False) -> tuple[dict, float]:
-    """Run one iteration, or its forward pass, on random data, dense in every operand; give counters and seconds.
-
-    Where the shape shares tokens, x are vectors of as many random tokens.
-    """
-    generator = np.random.default_rng(0)
-
-    def draw(size):
-        return generator.standard_normal(size, np.float32)
-
+    """Run one iteration, or its forward pass, on random data, dense in every operand; give counters and seconds."""
     session.load(initial_parameters(shape.network, 0))
-    x, dy, h0, c0 = (draw(size) for size in (shape.x_shape, shape.y_shape, shape.state_shape, shape.state_shape))
-    tokens = None
-    if shape.execution.shared_tokens:
-        tokens = generator.integers(0, shape.execution.shared_tokens, shape.x_shape[:2])
-        x = draw((shape.execution.shared_tokens, shape.network.input_size))[tokens]
+    x, dy, h0, c0, _, tokens = random_iteration(shape, 0)
     started = time.perf_counter()
     session.forward(x, None, h0, c0, tokens=tokens)
     if not forward_only:

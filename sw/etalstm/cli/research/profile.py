@@ -12,9 +12,8 @@ from typer import Argument, Context, Option
 
 from etalstm.cli import options
 from etalstm.cli.declared import with_settings
-from etalstm.cli.model_check import Configuration, compare
 from etalstm.cli.options import refuse
-from etalstm.cli.output import print_table, with_extra
+from etalstm.cli.output import print_table, say, with_extra
 from etalstm.cli.work import PANELS, Work
 from etalstm.errors import PlanError, RunError
 from etalstm.host.computer import count_processors, worker_processes
@@ -36,6 +35,8 @@ from etalstm.research.profile import (
 )
 from etalstm_hw.config import Config
 from etalstm_hw.config import preset as named_preset
+from etalstm_sim.trials.model.compare import compare
+from etalstm_sim.trials.model.configurations import Configuration
 
 HOST = "host"
 TOLERANCE, HOST_TOLERANCE = 0.01, 0.05
@@ -154,7 +155,7 @@ def _checked(profile: Profile, network: NetworkShape, size: int) -> dict:
     groups = measure(network, *batch, config, Execution(storage))["groups"]
     sizes = network.input_size, network.hidden_size, network.layers, *batch
     execution = Execution(storage, slices=groups)
-    found = compare(Configuration(f"{size}", profile.machine, *sizes, execution, cell=profile.cell))
+    found = compare(Configuration(f"{size}", profile.machine, *sizes, execution, cell=profile.cell), log=say)
     return {"size": size, "cycles": profile.latencies[size], "verilog": found["cycles"]}
 
 

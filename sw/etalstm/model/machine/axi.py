@@ -9,8 +9,10 @@ from etalstm.model.machine.latencies import ADDRESS, DONE, FIFO, WRITES_AHEAD, W
 from etalstm.model.machine.state import BURST_BEATS, NEVER, RING, compiled, complete, record, wake
 from etalstm_hw.contract import Counter
 
-PORT = record("hops", "free", "accepted", "count", ends=RING)
-"""Read channel of a port: registers before it, when its data are free, the last address, the ends of bursts."""
+PORT = record("hops", "outstanding", "free", "accepted", "count", ends=RING)
+"""Read channel of a port: registers before it, bursts that may be in flight at the first of them, when its data are
+free, the last address, the ends of bursts.
+"""
 
 READER = record(
     "depth", "outstanding", "active_from", "left", "beat", "free", "head", "ended", "tail", "taken", "address_from",
@@ -41,6 +43,8 @@ def send_burst(offered, port, length, latency):
     accepted = max(offered + port.hops, port.accepted + 1)
     if port.count >= latencies.MEMORY_BURSTS:
         accepted = max(accepted, port.ends[(port.count - latencies.MEMORY_BURSTS) % RING] + 1)
+    if port.count >= port.outstanding:
+        accepted = max(accepted, port.ends[(port.count - port.outstanding) % RING] + 1 + port.hops)
     start = max(accepted + latency, port.free)
     port.accepted, port.free = accepted, start + length
     port.ends[port.count % RING] = start + length - 1
@@ -250,7 +254,7 @@ def step_read_port(cycle, port, readers, outstanding, latency, wakes):
 
 
 @compiled
-def _take_data(cycle, port, writers, done, wakes, latency):
+def _take_data(cycle, port, writers, done, wakes, every_wakes, latency):
     """Pass a beat of the burst whose turn it is."""
     entry = port.landed % RING
     if port.landed == port.accepted or port.accepts[entry] >= cycle:
@@ -272,15 +276,15 @@ def _take_data(cycle, port, writers, done, wakes, latency):
     port.landed += 1
     writer.landed += 1
     if writer.finals[number]:
-        _complete(done, wakes, owner, answer + DONE)
+        _complete(done, wakes, every_wakes, owner, answer + DONE)
 
 
 @compiled
-def _complete(done, wakes, channel, cycle):
-    """Note that a channel's next STORE is completed in `cycle`; others may wait for that."""
+def _complete(done, wakes, every_wakes, channel, cycle):
+    """Note that a channel's next STORE is completed in `cycle`; all others may wait for that."""
     complete(done[channel], wakes[channel], state.STORE, cycle)
-    for other in range(len(wakes)):
-        wakes[other, state.QUEUES] = 0
+    for other in range(len(every_wakes)):
+        every_wakes[other, state.QUEUES] = 0
     wake(wakes[0], state.SEQUENCER, cycle + latencies.BARRIER)  # a LOAD_ROWS may wait for it
 
 
@@ -300,10 +304,13 @@ def _accept(cycle, port):
 
 
 @compiled
-def step_write_port(cycle, port, writers, done, wakes, latency):
-    """Pass a beat; pass an address to the memory, and take one from a writer."""
+def step_write_port(cycle, port, writers, done, wakes, every_wakes, latency):
+    """Pass a beat; pass an address to the memory, and take one from a writer.
+
+    `done` and `wakes` are of the channels at the port, `every_wakes` of all channels.
+    """
     shared, waiting = len(writers) > 1, port.granted - port.landed
-    _take_data(cycle, port, writers, done, wakes, latency)
+    _take_data(cycle, port, writers, done, wakes, every_wakes, latency)
     room = _memory_takes(cycle, port)
     if port.granted > port.accepted and room:
         _accept(cycle, port)

@@ -283,7 +283,7 @@ def _busy(cycle, channel, m):
 @compiled
 def _transfers(channel, m):
     """Tell whether LOAD or STORE have taken an instruction that is not completed."""
-    store, asked, writer = m.store[channel], m.asked[1 + channel], m.writer[channel]
+    store, asked, writer = m.store[channel], m.asked[len(m.fetcher) + channel], m.writer[channel]
     if m.load[channel].active or asked.head < asked.tail or asked.wait_head < asked.wait_tail:
         return True
     if store.scatter_left or store.vectors_left or store.beats_head < store.beats_tail or m.log[channel].state:

@@ -16,9 +16,9 @@ _READ = int(Counter.READ_BEATS)
 
 ENGINE = record(
     "state", "cast", "block", "left", "filling", "filling_from", "kind", "current", "beats_left", "free", "bank",
-    "full", "stream_reading",
+    "full", "stream_reading", "group",
 )  # fmt: skip
-"""The block that is asked for, the block that is being filled, and how many buffers are free."""
+"""The block that is asked for, the block that is being filled, how many buffers are free, and whose they are."""
 
 
 @compiled
@@ -28,10 +28,10 @@ def _block(item, table, blocks):
 
 
 @compiled
-def _stream(item, table, blocks, given):
-    """Give kept elements, first beat and beats of an item's stream."""
-    if len(given.block_streams):
-        found = given.block_streams[table[item // ITEM_BLOCKS].given_block + item % ITEM_BLOCKS]
+def _stream(item, table, blocks, given, group):
+    """Give kept elements, first beat and beats of an item's stream in a group."""
+    if given.block_streams.size:
+        found = given.block_streams[group, table[item // ITEM_BLOCKS].given_block + item % ITEM_BLOCKS]
         return found[0], found[1], found[2]
     block = _block(item, table, blocks)
     start = table[item // ITEM_BLOCKS].text % BURST_BEATS  # as of any stream that is not given
@@ -54,7 +54,7 @@ def _walk(cycle, engine, queue, asked, reader, table, blocks, given, wakes):
     head = indexed.stream_item(asked)
     start = length = 0
     if head >= 0:
-        _, start, length = _stream(head, table, blocks, given)
+        _, start, length = _stream(head, table, blocks, given, engine.group)
     taken = indexed.step_requests(cycle, asked, reader, BLOCK_PLANS, item, kind, beat, beats, start, length)
     if engine.state == _TAKE:
         if offered(queue, cycle):
@@ -79,7 +79,7 @@ def _begin(cycle, engine, asked, codec, table, blocks, given):
     engine.filling, engine.filling_from = 1, cycle + 1
     if engine.kind == indexed.STREAM:
         engine.stream_reading = 1
-        kept, _, _ = _stream(engine.current, table, blocks, given)
+        kept, _, _ = _stream(engine.current, table, blocks, given, engine.group)
         begin_decompression(codec, _block(engine.current, table, blocks).elements, kept, 0)
 
 
@@ -113,7 +113,11 @@ def _fill(
         engine.full = 1
         block, cast = _block(engine.current, table, blocks), table[engine.current // ITEM_BLOCKS]
         number = engine.current % ITEM_BLOCKS
-        fill_masks(engine.bank, banks[engine.bank], block, number, cast, masks, values, given, random, sizes, counted)
+        first = given.firsts[engine.group, cast.given_block + number] if len(given.masks) else 0
+        fill_masks(
+            engine.bank, banks[engine.bank], block, number, cast, masks, values, given.masks[first:], random, sizes,
+            counted,
+        )  # fmt: skip
         wake(wakes, EMITTER, cycle)  # the walker takes the block in this cycle if it can
     return cycle + 1 if engine.kind == indexed.STREAM and window_of(codec) != before else NEVER
 

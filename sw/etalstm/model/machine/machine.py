@@ -18,8 +18,8 @@ from etalstm.model.machine import (
     sequencer,
     store,
 )
-from etalstm.model.machine.latencies import MERGE, PROGRAM_BURSTS, PROGRAM_DEPTH, READER_DEPTH
-from etalstm.model.machine.state import CAST, DONE, NEVER, PARTS, Sizes
+from etalstm.model.machine.latencies import MEMORY_BURSTS, MERGE, PROGRAM_BURSTS, PROGRAM_DEPTH, READER_DEPTH
+from etalstm.model.machine.state import CAST, DONE, FETCH, NEVER, PARTS, Sizes
 from etalstm.model.machine.table import INSTRUCTION
 from etalstm_hw.contract import Counter, cast_sums
 
@@ -27,18 +27,19 @@ from etalstm_hw.contract import Counter, cast_sums
 class Machine(NamedTuple):
     """Records of all parts: those of a channel for each channel at a memory port, in their order.
 
-    The port serves one channel after the other, and so they drift apart.
+    The port serves one channel after the other, and so they drift apart. Where several groups are modelled, those of a
+    group follow those of the group before.
     """
 
     queues: np.ndarray
     done: np.ndarray
     wakes: np.ndarray
     sequencer: np.ndarray
-    readers: np.ndarray  # of the program, the broadcaster, the channels' LOAD
-    ports: np.ndarray  # of the program, the broadcaster
+    readers: np.ndarray  # of the program, the broadcasters, the channels' LOAD
+    ports: np.ndarray  # of the program, the broadcasters
     read_port: np.ndarray  # of the channels
     write_port: np.ndarray
-    asked: np.ndarray  # by the broadcaster, by LOAD
+    asked: np.ndarray  # by the broadcasters, by LOAD
     decompressors: np.ndarray
     fetcher: np.ndarray
     emitter: np.ndarray
@@ -66,25 +67,25 @@ class Machine(NamedTuple):
 
 def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
     """Give the records of each part: their dtype and how many there are."""
-    patches, channels = sizes.broadcast_words, sizes.managers
+    patches, groups, channels = sizes.broadcast_words, sizes.groups, sizes.groups * sizes.managers
     inner = cast_sums(sizes.lanes, sizes.broadcast_words)
     return {
         "queues": (queues.QUEUE, (channels, CAST + 1)),
         "done": (DONE, (channels, CAST + 1)),
         "wakes": (np.int64, (channels, PARTS)),
         "sequencer": (sequencer.ENGINE, 1),
-        "readers": (axi.READER, 2 + channels),
-        "ports": (axi.PORT, 2),
-        "read_port": (axi.READ_PORT, 1),
-        "write_port": (axi.WRITE_PORT, 1),
-        "asked": (indexed.ASKED, 1 + channels),
-        "decompressors": (codec.DECOMPRESSOR, 1 + channels),
-        "fetcher": (fetcher.ENGINE, 1),
-        "emitter": (emitter.ENGINE, 1),
-        "banks": (masks.BANK, 2),
-        "masks": (np.int64, (2, patches)),
-        "values": (np.int64, (2, patches)),
-        "begun": (np.int64, inner),
+        "readers": (axi.READER, 1 + groups + channels),
+        "ports": (axi.PORT, 1 + groups),
+        "read_port": (axi.READ_PORT, groups),
+        "write_port": (axi.WRITE_PORT, groups),
+        "asked": (indexed.ASKED, groups + channels),
+        "decompressors": (codec.DECOMPRESSOR, groups + channels),
+        "fetcher": (fetcher.ENGINE, groups),
+        "emitter": (emitter.ENGINE, groups),
+        "banks": (masks.BANK, (groups, 2)),
+        "masks": (np.int64, (groups, 2, patches)),
+        "values": (np.int64, (groups, 2, patches)),
+        "begun": (np.int64, (groups, inner)),
         "random": (np.uint64, 1),
         "scalars": (compute.SCALARS, channels),
         "vector": (compute.VECTOR_ENGINE, channels),
@@ -126,20 +127,23 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
     machine.load["prepared_at"] = machine.store["prepared_at"] = NEVER
     machine.store["to_vectors"] = machine.store["to_writer"] = 1
     machine.store["free"] = 16
-    machine.fetcher["free"] = 2
+    machine.fetcher["free"], machine.fetcher["group"] = 2, np.arange(sizes.groups)
     for name in ("pe_at", "scratch_at", "sums_at", "waiting_at", "last_write"):
         machine.vector[name] = -1
     machine.vector["writes"] = -1
     machine.store["sums_at"] = machine.mac["issued_at"] = -1
-    machine.ports["accepted"], machine.ports["hops"] = -1, (MERGE, 0)
-    channels = sizes.managers
-    machine.load["stands_for"][0] = sizes.channels
+    groups, channels = sizes.groups, sizes.groups * sizes.managers
+    machine.ports["accepted"], machine.ports["outstanding"] = -1, NEVER
+    of_program = machine.ports[FETCH : FETCH + 1]
+    of_program["hops"], of_program["outstanding"] = MERGE, min(sizes.outstanding, MEMORY_BURSTS)
+    machine.load["stands_for"][:: sizes.managers] = sizes.channels
     machine.readers["offered"] = machine.writer["offered"] = machine.writer["shown_from"] = NEVER
-    depths = [PROGRAM_DEPTH, *[READER_DEPTH] * (1 + channels)]
-    bursts = [PROGRAM_BURSTS, *[sizes.outstanding] * (1 + channels)]
+    depths = [PROGRAM_DEPTH, *[READER_DEPTH] * (groups + channels)]
+    bursts = [PROGRAM_BURSTS, *[sizes.outstanding] * (groups + channels)]
     machine.readers["depth"], machine.readers["free"], machine.readers["outstanding"] = depths, depths, bursts
     machine.rows["needed"] = -1
-    words = [sizes.beat_words, *[sizes.codec_words] * channels]  # the broadcaster's decompressor takes whole beats
+    # the broadcasters' decompressors take whole beats
+    words = [*[sizes.beat_words] * groups, *[sizes.codec_words] * channels]
     machine.decompressors["words"] = words
     machine.decompressors["factor"] = [sizes.beat_words // count for count in words]
-    machine.compressor["words"], machine.compressor["factor"] = words[1], sizes.beat_words // words[1]
+    machine.compressor["words"], machine.compressor["factor"] = words[-1], sizes.beat_words // words[-1]

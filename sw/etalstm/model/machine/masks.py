@@ -113,15 +113,15 @@ def fill_masks(number, bank, block, position, cast, masks, values, given, random
     bank.nonzero = bank.wanted = 0
     bits = sizes.chunk if not cast.batch_outer else MOST_GATES * sizes.beat_words
     left = kept = 0
-    if block.threshold < 1 << 32 and not len(given.masks):
+    if block.threshold < 1 << 32 and not len(given):
         seed(random, cast.text, position)
         for patch in range(bank.patches):
             left += count_bits(_asked(bank, patch, block.occupied, block, cast, sizes)[1])
         kept = (left * block.threshold + (1 << 31)) >> 32
     for patch in range(bank.patches):
         asked, filled = _asked(bank, patch, block.occupied, block, cast, sizes)
-        if len(given.masks):
-            value = np.int64(given.masks[given.firsts[cast.given_block + position] + patch])
+        if len(given):
+            value = np.int64(given[patch])
         elif block.threshold >= 1 << 32:
             value = filled
         else:

@@ -83,21 +83,23 @@ QUEUE = record(*POSITIONS, "valid_from", "current", "taken", numbers=RING, **TIM
 def has_room(queues, engine, depth, cycle):
     """Tell whether an instruction can be put into the queues of an engine in this cycle.
 
-    The broadcaster's queue lies in the middle. Its FIFO's register holds an instruction besides its memory.
+    A broadcaster's queue lies in the middle; it is that of its group's first channel. Its FIFO's register holds an
+    instruction besides its memory.
     """
     if engine != CAST:
         return all_show_room(queues[:, engine], depth, cycle)
-    queue = queues[0, CAST]
-    level = queue.tail - queue.head
-    if level == 0:
-        return True
-    return level - (queue.pushed[queue.head % RING] + BUFFERED_FIFO <= cycle) < depth - 1
+    for channel in range(len(queues)):
+        queue = queues[channel, CAST]
+        level = queue.tail - queue.head
+        if level and level - (queue.pushed[queue.head % RING] + BUFFERED_FIFO <= cycle) >= depth - 1:
+            return False
+    return True
 
 
 @compiled
-def push(queues, wakes, instruction, engine, cycle):
-    """Put an instruction into the queues of an engine."""
-    for channel in range(1 if engine == CAST else len(queues)):
+def push(queues, wakes, instruction, engine, cycle, managers):
+    """Put an instruction into the queues of an engine; a group has so many `managers`, and one queue of CASTs."""
+    for channel in range(0, len(queues), managers if engine == CAST else 1):
         queue = queues[channel, engine]
         entry = queue.tail % RING
         queue.pushed[entry] = cycle if engine == CAST else cycle + STAGES
@@ -148,9 +150,9 @@ def _owner(engine):
 
 @compiled
 def step_queues(cycle, queues, channel, table, done, wakes):
-    """Let the first instruction of each queue of a channel go that may; the broadcaster's queue is the first one's."""
+    """Let the first instruction of each queue of a channel go that may; a broadcaster's queue is the first one's."""
     following = NEVER
-    for engine in range(CAST + 1 if channel == 0 else CAST):
+    for engine in range(CAST + 1):
         queue = queues[channel, engine]
         if queue.current >= 0 and not queue.taken:
             continue

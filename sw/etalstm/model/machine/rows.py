@@ -4,7 +4,7 @@ from etalstm.model.machine.axi import send_burst
 from etalstm.model.machine.latencies import ADDRESS, BARRIER, BUFFERED_FIFO, BURST, MAP_REQUEST
 from etalstm.model.machine.masks import draw_bits, seed
 from etalstm.model.machine.queues import has_room, push, stored_by_all
-from etalstm.model.machine.state import CAST, FETCH, LOAD, NEVER, compiled, record
+from etalstm.model.machine.state import BURST_BEATS, CAST, FETCH, LOAD, NEVER, compiled, record
 from etalstm_hw.contract import MOST_GATES, Counter, Opcode, Traffic
 
 LOAD_CODE = int(Opcode.LOAD)
@@ -19,13 +19,15 @@ OFFERED = 256  # LOADs that a LOAD_ROWS has become and that are under way: they 
 
 ROWS = record(
     "state", "tile", "row", "rows", "left", "run", "length", "found", "ended", "map_at", "unasked", "asked", "gone",
-    "first", "base", "needed", "offered",
+    "first", "base", "needed", "offered", "asked_tile", "burst_from", "end", "end_before",
 )  # fmt: skip
 """The block whose map is looked at, its next row, and the run of rows that was found last.
 
 ``map_at`` is the cycle in which the next block's map is there. Maps of ``unasked`` blocks have not been asked for. The
 last one that has was asked for in cycle ``asked``, and its first beat is there in cycle ``first``. Two maps of groups
 are asked for or wait at once: after ``gone`` there is room for another. ``needed`` has a bit for each row of a lane.
+``asked_tile`` is that of the next map to ask for. Its first burst begins from ``burst_from`` on, and when the last but
+one has ended: ``end_before``.
 """
 
 
@@ -61,19 +63,35 @@ def _begin(cycle, rows, instance, m, sizes):
         tile = 0 if last else tile + 1
         rows.unasked += 1
     rows.asked = rows.gone = cycle
+    rows.asked_tile = instance.tile
     rows.run, rows.length, rows.found, rows.needed = 0, 1, 0, -1
     if sizes.batch_groups == 1:
         rows.unasked -= 1
         _ask(rows, instance, m, sizes)
+        _next_tile(rows, instance)
     _next_map(cycle, rows, instance, m, sizes)
 
 
 @compiled
 def _ask(rows, instance, m, sizes):
-    """Ask for a map, at the port of the program's fetch."""
+    """Ask for a map, at the port of the program's fetch; some take two bursts."""
     rows.asked = max(rows.asked + MAP_REQUEST, rows.gone + 1)
-    beats = _rows_of_a_lane(instance) * sizes.vector_beats
-    rows.first = send_burst(rows.asked + BURST + ADDRESS, m.ports[FETCH], beats, sizes.latency) + BUFFERED_FIFO
+    beats, port = _rows_of_a_lane(instance) * sizes.vector_beats, m.ports[FETCH]
+    beat, left, begun = instance.map + rows.asked_tile * beats, beats, rows.asked + BURST
+    while left:
+        length = min(BURST_BEATS - beat % BURST_BEATS, left)
+        begun = max(begun, rows.burst_from, rows.end_before)
+        start = send_burst(begun + ADDRESS, port, length, sizes.latency)
+        rows.burst_from = max(begun + 1, port.accepted - port.hops)
+        rows.end_before, rows.end = rows.end, start + length
+        beat += length
+        left -= length
+    rows.first = rows.end - beats + BUFFERED_FIFO
+
+
+@compiled
+def _next_tile(rows, instance):
+    rows.asked_tile = 0 if rows.asked_tile == instance.tiles_per_channel - 1 else rows.asked_tile + 1
 
 
 @compiled
@@ -91,6 +109,7 @@ def _next_map(cycle, rows, instance, m, sizes):
             if groups > 1:
                 rows.gone = rows.map_at
                 rows.map_at = max(rows.first, rows.map_at + 1) + beats
+        _next_tile(rows, instance)
 
 
 @compiled
@@ -100,7 +119,7 @@ def _take(cycle, rows, instance, m, sizes):
     rows.rows = _rows_of_a_lane(instance) * (instance.last_lanes if last else instance.lanes)
     rows.tile = 0 if last else rows.tile + 1
     rows.state, rows.row, rows.ended = LOOK, 0, 1
-    m.counted[_MAP_BEATS] += _rows_of_a_lane(instance) * sizes.vector_beats
+    m.counted[_MAP_BEATS] += sizes.groups * _rows_of_a_lane(instance) * sizes.vector_beats
     _next_map(cycle, rows, instance, m, sizes)
 
 
@@ -118,7 +137,7 @@ def _offer(cycle, rows, instance, m, more, sizes, wakes):
     beats = load.inner * sizes.vector_beats
     load.address += rows.run * beats
     load.beats = rows.length * beats
-    push(m.queues, wakes, slot, LOAD, cycle)
+    push(m.queues, wakes, slot, LOAD, cycle, sizes.managers)
     engine.sent_at = cycle
     return True
 

@@ -101,7 +101,7 @@ def _hand_on(cycle, engine, m, p, sizes):
         return moved
     if not has_room(m.queues, instance.engine, sizes.instruction_queue, cycle):
         return False
-    push(m.queues, m.wakes, engine.out_slot, instance.engine, cycle)
+    push(m.queues, m.wakes, engine.out_slot, instance.engine, cycle, sizes.managers)
     engine.sent_at = cycle
     engine.out = 0
     return True

@@ -62,9 +62,10 @@ def names_of(dtype: np.dtype) -> tuple[str, ...]:
 class Sizes(NamedTuple):
     """Numbers of a configuration and of the way that it runs."""
 
-    channels: int  # of a group: all groups do the same at the same time
+    channels: int  # of a group
     batch_groups: int
-    managers: int  # channels that share a port: only those are modelled, the others do the same
+    groups: int  # groups that are modelled: all where each has data of its own, else one, and the others do the same
+    managers: int  # channels of a group that share a port: only those are modelled, the others do the same
     lanes: int
     beat_words: int
     vector_beats: int
@@ -89,12 +90,20 @@ _AS_CONFIGURED = "lanes beat_words vector_beats instruction_beats instruction_qu
 
 
 def sizes_of(
-    config: Config, *, skips: bool = True, shares: tuple[int, int, int] = (0, 0, 0), batch_groups: int = 1
+    config: Config,
+    *,
+    skips: bool = True,
+    shares: tuple[int, int, int] = (0, 0, 0),
+    batch_groups: int = 1,
+    groups: int = 1,
 ) -> Sizes:
-    """Take from a configuration what the model needs, if its channels work in so many groups."""
+    """Take from a configuration what the model needs, if its channels work in so many groups, and how many are modelled
+    of them.
+    """
     return Sizes(
         channels=config.channels // batch_groups,
         batch_groups=batch_groups,
+        groups=groups,
         managers=config.channels_per_port,
         scalar_fifo=config.scalar_fifo + ROUND_TRIP,
         banks=config.lanes // config.activation_units,

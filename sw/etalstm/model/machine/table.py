@@ -17,8 +17,8 @@ INSTRUCTION = record(
     "outer", "inner", "more", "compressed", "bf16", "first", "start", "log", "beats", "elements", "kept",
     "stream_start", "stream_beats", "sums", "tiles", "backward", "op", "a_source", "b_source", "serial", "rows",
     "lanes", "lane", "gates", "batch", "batch_outer", "first_sum", "begins", "finish", "blocks", "first_block",
-    "given_block", "last_lanes", "tile", "tiles_per_channel", "single", "row_threshold", "register", "turns", "length",
-    "pairs", "text",
+    "given_block", "last_lanes", "tile", "tiles_per_channel", "single", "map", "row_threshold", "register", "turns",
+    "length", "pairs", "text",
     registers=ADVANCES, amounts=ADVANCES,
 )  # fmt: skip
 """Fields of all opcodes; those of streams hold what was found of the stream. ``text`` is :func:`_texts`."""
@@ -38,9 +38,9 @@ class Tables(NamedTuple):
     table: np.ndarray
     blocks: np.ndarray
     masks: np.ndarray  # of each patch of every block that is broadcast, in order
-    firsts: np.ndarray  # int64: where the masks of each block begin
-    # block_streams, streams: int64, (n, 3): kept elements, first beat and beats of every stream: of blocks that are
-    # broadcast, of LOAD and STORE
+    firsts: np.ndarray  # int64, (groups, n): where the masks of each block begin
+    # Kept elements, first beat and beats of every stream. int64, (groups, n, 3): of blocks that are broadcast;
+    # (n, 3): of LOAD and STORE
     block_streams: np.ndarray
     streams: np.ndarray
     rows: np.ndarray  # int64: a bit for each of a lane's rows that is needed, of every lane of the maps of LOAD_ROWS
@@ -51,7 +51,8 @@ class Tables(NamedTuple):
 def tables_of(table: np.ndarray, blocks: np.ndarray) -> Tables:
     """Give a program of which nothing was counted, and that has no boundaries."""
     none, boundaries = np.zeros(0, np.int64), np.zeros(1, np.bool_)
-    return Tables(table, blocks, none.astype(np.uint32), none, none.reshape(0, 3), none.reshape(0, 3), none, boundaries)
+    streams = none.reshape(0, 3)
+    return Tables(table, blocks, none.astype(np.uint32), none[None], streams[None], streams, none, boundaries)
 
 
 def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, np.ndarray]:
@@ -91,6 +92,7 @@ def _texts(table: np.ndarray, blocks: np.ndarray) -> list[int]:
     """
     same = table.copy()
     same["address"] %= BURST_BEATS
+    same["map"] %= BURST_BEATS
     same["amounts"] %= BURST_BEATS
     same["first_block"] = same["turns"] = same["length"] = 0
     firsts, counts = table["first_block"].tolist(), table["blocks"].tolist()

@@ -83,14 +83,16 @@ class LSTM(torch.nn.LSTM):
     """
 
     def __init__(
-        self,
-        *args,
-        storage: str | tuple[str, ...] | None = None,
-        theta: float | tuple[float, ...] = 0.0,
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        storage: str | tuple[str, ...] | None = None, theta: float | tuple[float, ...] = 0.0,
         skip: np.ndarray | None = None,
-        **kwargs,
-    ):
-        super().__init__(*args, **kwargs)
+    ):  # fmt: skip
+        """Make the module; its arguments are explained with the class."""
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
+        )
         for name, only in REFUSED.items():
             if getattr(self, name) != only:
                 raise ValueError(f"{name} of a reduced LSTM must be {only}, got {getattr(self, name)}")
