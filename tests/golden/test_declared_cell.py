@@ -6,6 +6,7 @@ import pytest
 from etalstm.golden.passes import active_steps
 from etalstm.golden.reference import cell_backward, cell_forward
 from etalstm.network.cells.hlstm import HLSTM
+from tests.network.cells.coupled import COUPLED
 from tests.network.cells.two_stages import TWO_STAGES
 
 STEPS, BATCH, INPUTS, UNITS = 4, 3, 3, 5
@@ -37,6 +38,15 @@ def hlstm(arguments, xh, c):
     return sigmoid(o) * np.tanh(c), c
 
 
+def coupled(arguments, xh, c):
+    i, g, o = sums(arguments, 0, xh, 3)
+    c = (1 - sigmoid(i)) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
+
+
+CELLS = {"two stages": (TWO_STAGES, two_stages), "hlstm": (HLSTM, hlstm), "of the page": (COUPLED, coupled)}
+
+
 def loss(equations, arguments, active, dy, dh, dc):
     """Give the sum whose derivatives by the results are dy, dh and dc; the cell runs in float64."""
     h, c, total = arguments["h0"], arguments["c0"], 0.0
@@ -62,7 +72,7 @@ def numerical(equations, arguments, name, *rest):
 
 
 @pytest.mark.parametrize("lengths", [(STEPS,) * BATCH, (4, 1, 3)], ids=["whole", "unequal lengths"])
-@pytest.mark.parametrize(("cell", "equations"), [(TWO_STAGES, two_stages), (HLSTM, hlstm)], ids=["two stages", "hlstm"])
+@pytest.mark.parametrize(("cell", "equations"), CELLS.values(), ids=CELLS)
 def test_gradients_of_a_declared_cell_are_those_of_its_equations(cell, equations, lengths):
     generator = np.random.default_rng(2)
     sizes = {"x": (STEPS, BATCH, INPUTS), "h0": (BATCH, UNITS), "c0": (BATCH, UNITS)}

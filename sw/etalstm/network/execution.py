@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from etalstm.network.architecture import ARCHITECTURES, SWING, Architecture, Division
 from etalstm.network.architecture import architecture as named_architecture
-from etalstm.network.cells import CELLS
+from etalstm.network.cells import cell_names
 from etalstm.network.delta_inputs import DeltaInputs, LayerThresholds
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.shared_tokens import OFF, check_shared_tokens
@@ -187,7 +187,7 @@ def _architecture(division: dict | None, **members: Any) -> Architecture:
 PRESET_HELP = f"Configuration of the accelerator: {', '.join(PRESETS)}; or a TOML file with a base and what differs"
 ARCHITECTURE_HELP = f"How the machine runs: {', '.join(ARCHITECTURES)}"
 STORAGE_HELP = f"How intermediates are stored: {', '.join(POLICIES)}"
-CELL_HELP = f"Cell of all layers: {' or '.join(CELLS)}"
+CELL_HELP = f"Cell of all layers: {' or '.join(cell_names())}"
 INPUT_THRESHOLD_HELP = (
     "Send an element of x or h only where it moved by so much: one number, or by layer 0.1,0.2, for x and h 0.1/0.2,0.1"
 )
