@@ -12,7 +12,7 @@ from etalstm.plan.program.program import Program
 from etalstm.plan.program.walk import disassemble, locate, streams_before, walk
 from etalstm_hw import contract
 from etalstm_hw.config import preset
-from etalstm_hw.contract import ENGINE_OF, Engine, Memory, Opcode
+from etalstm_hw.contract import ENGINE_OF, Engine, Memory, Opcode, Source, Traffic, VectorOp, encode
 
 LOAD = {"memory": Memory.SCRATCH, "kind": 0, "outer": 1, "inner": 1, "inner_stride": 1}
 
@@ -271,3 +271,18 @@ def test_a_listing_shows_loops_and_registers():
     assert lines[0].endswith("LOOP      turns=100 length=2")
     assert lines[1].startswith("     1    LOAD      address=64+r1 ")
     assert lines[2] == "     2    ADVANCE   r1+=8" and lines[3] == "     3  ADVANCE   r1+=-800"
+
+
+def test_a_listing_names_what_the_contract_names():
+    tanh = encode(Opcode.VECTOR, op=VectorOp.TANH, a_source=Source.SUMS, a=5, outer=2, inner=3, wait_mac=1)
+    loaded = encode(Opcode.LOAD, memory=Memory.WEIGHTS, kind=Traffic.WEIGHTS, address=7, outer=1, inner=4)
+    lines = [" ".join(line.split()) for line in disassemble([tanh, loaded, encode(Opcode.VECTOR, op=15, outer=1)])]
+    assert lines[0] == "0 VECTOR op=tanh a_source=sums b_source=scratch a=5 outer=2 inner=3 after mac -1"
+    assert lines[1] == "1 LOAD address=7 kind=weights memory=weights outer=1 inner=4"
+    assert lines[2].startswith("2 VECTOR op=15 ")
+
+
+def test_a_listing_says_what_lies_at_an_address():
+    loaded = encode(Opcode.LOAD, memory=Memory.SCRATCH, kind=Traffic.ACTIVATIONS, address=24, outer=1, inner=1)
+    lines = list(disassemble([loaded, encode(Opcode.HALT)], {24: "h0[2]"}.get))
+    assert lines[0].endswith("  ; h0[2]") and ";" not in lines[1]

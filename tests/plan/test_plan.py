@@ -1,6 +1,7 @@
 """Planned programs, executed one instruction at a time, give the golden trainer's bits."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from etalstm.device.comparison import RandomRun, training_run
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import PlanError
 from etalstm.golden import arithmetic
+from etalstm.model.measured import plan_modelled
 from etalstm.network.architecture import ARCHITECTURES
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
@@ -195,3 +197,24 @@ def test_biases_that_do_not_fit_come_once_for_each_job_to_alternating_halves():
     jobs = steps * plan.map.batch.count * len(plan.map.layers[0].tiling.unit_spans)
     assert set(addresses) == {0, config.bias_depth // 2}
     assert len(addresses) == jobs
+
+
+@pytest.mark.parametrize("execution", [Execution(), Execution.read(storage="ms1", input_threshold="0.3")], ids=str)
+def test_every_transfer_has_the_name_of_a_tensor(execution):
+    made = plan_modelled(preset("test"), NetworkShape(5, 6, 2), 4, 3, execution, choose_slices=False)
+    place_of = partial(made.map.memory.place_of, steps=3)
+    moves = (Opcode.LOAD, Opcode.LOAD_ROWS, Opcode.STORE, Opcode.TRANSPOSE, Opcode.CAST)
+    for program in made.programs.values():
+        assert all(place_of(step.address) for step in walk(program.words) if step.opcode in moves)
+    assert place_of(made.config.vector_beats * made.map.memory.window_bytes) == ""
+
+
+def test_tensors_that_go_by_steps_are_named_with_the_step():
+    made = plan_modelled(preset("test"), NetworkShape(5, 6, 2), 4, 3, Execution(), choose_slices=False)
+    casts = [step for step in walk(made.programs["forward"].words) if step.opcode == Opcode.CAST]
+    names = [made.map.memory.place_of(step.address, 3) for step in casts]
+    order = list(dict.fromkeys(names))
+    assert order[:2] == ["x0[0]", "h0[0]"]
+    assert {*order} == {f"x0[{t}]" for t in range(3)} | {f"h{n}[{t}]" for n in range(2) for t in range(4)} - {"h1[3]"}
+    rows = made.map.memory.arrays["rows1"]
+    assert made.map.memory.place_of(made.config.vector_beats * (rows.first + 7), 3) == "rows1+7"

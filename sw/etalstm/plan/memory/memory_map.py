@@ -128,6 +128,7 @@ class MemoryMap:
         self.groups, self.channels = parts.count, parts.count * config.channels
         self._vectors = 0
         self.arrays: dict[str, Array] = {}
+        self._of_groups: set[str] = set()
 
     def add(
         self, name: str, kind: str, vectors: int, elements: Callable[[], np.ndarray], shape: tuple[int, ...],
@@ -150,6 +151,7 @@ class MemoryMap:
         `vectors`, `elements` and `shape` are those of one group's.
         """
         make_elements = partial(groups_elements, elements, self.groups, math.prod(shape))
+        self._of_groups.add(name)
         return self._add(name, kind, vectors, make_elements, (self.groups, *shape))
 
     def add_shards(
@@ -193,6 +195,20 @@ class MemoryMap:
     def window_bytes(self) -> int:
         """Size of a channel's window."""
         return whole_pages(self._vectors * self.vector_bytes)
+
+    def place_of(self, beat: int, steps: int) -> str:
+        """Name the array that has a beat of a window; empty where none has.
+
+        ``h0[2]`` is entry 2 of an array with so many `steps`, ``rows0+16`` lies 16 vectors behind the first of rows0.
+        """
+        vector = beat // self._config.vector_beats
+        for array in self.arrays.values():
+            behind = vector - array.first
+            if 0 <= behind < array.vectors:
+                if len(array.shape) > 2 and array.shape[0] in (steps, steps + 1) and array.name not in self._of_groups:
+                    return f"{array.name}[{behind // (array.vectors // array.shape[0])}]"
+                return f"{array.name}+{behind}" if behind else array.name
+        return ""
 
     def footprint(self) -> dict[str, int]:
         """Bytes by kind, all channels together, padding included."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple
 
 from etalstm_hw import contract
-from etalstm_hw.contract import ADVANCES, ENGINE_OF, Engine, Opcode
+from etalstm_hw.contract import ADVANCES, ENGINE_OF, Engine, Memory, Opcode, Source, Start, Traffic, VectorOp
 
 _WAITS = ("wait_load", "wait_mac", "wait_vector", "wait_store")  # in the order of the engines
 _NO_WAITS = (0,) * len(_WAITS)
@@ -238,11 +239,12 @@ def _vectors_of(opcode: Opcode | None, fields: dict[str, int], log: int | None =
 
 
 def line_of(word: int) -> str:
-    """Write an instruction as text: opcode, fields that are not 0, how far back it waits for which engine."""
+    """Write an instruction as text: opcode, names, numbers that are not 0, how far back it waits for which engine."""
     opcode, fields = contract.decode(word)
     waits = [f"{name[5:]} -{fields[name]}" for name in _WAITS if fields[name]]
     waits += ["by all channels"] if fields["everyone"] else []
-    values: dict[str, int | str] = {name: fields[name] for name in contract.FIELDS[opcode] if fields[name]}
+    texts = ((name, _named(opcode, name, fields[name])) for name in contract.FIELDS[opcode])
+    values: dict[str, int | str] = {name: text for name, text in texts if text}
     if fields["register"] and "address" in fields:
         values["address"] = f"{fields['address']}+r{fields['register']}"
     rest = [f"{name}={value}" for name, value in values.items()]
@@ -252,17 +254,32 @@ def line_of(word: int) -> str:
     return f"{opcode.name:9s} {' '.join(rest)}{after}"
 
 
+_NAMES: dict[str, type[IntEnum]] = {
+    "op": VectorOp, "a_source": Source, "b_source": Source, "memory": Memory, "kind": Traffic,
+}  # fmt: skip
+
+
+def _named(opcode: Opcode, field: str, value: int) -> int | str:
+    """Give the name of a field's value if the contract names it, else the value."""
+    names = Start if (opcode, field) == (Opcode.MAC, "start") else _NAMES.get(field)
+    return names(value).name.lower() if names and value in {*names} else value
+
+
 def _signed(amount: int) -> int:
     return amount - _MODULUS if amount >= _MODULUS // 2 else amount
 
 
-def disassemble(words: Sequence[int]) -> Iterator[str]:
-    """Write a program as text, one line each: number, instruction, the bodies of loops indented."""
+def disassemble(words: Sequence[int], place_of: Callable[[int], str] = lambda beat: "") -> Iterator[str]:
+    """Write a program as text, one line each: number, instruction, the bodies of loops indented.
+
+    `place_of` tells what lies at a beat of a window. In the body of a loop that is what the first turn takes.
+    """
     ends: list[int] = []
     for number, word in enumerate(words):
         while ends and number >= ends[-1]:
             ends.pop()
-        yield f"{number:6d}  {'  ' * len(ends)}{line_of(word)}"
         opcode, fields = contract.decode(word)
+        places = [place for name in ("address", "map") if name in fields and (place := place_of(fields[name]))]
+        yield f"{number:6d}  {'  ' * len(ends)}{line_of(word)}{'  ; ' if places else ''}{', '.join(places)}"
         if opcode == Opcode.LOOP:
             ends.append(number + 1 + fields["length"])
