@@ -23,7 +23,7 @@ def install(folder, monkeypatch, name="cifg", value="my_cells:CIFG"):
     information = folder / "my_cells-1.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: my_cells\nVersion: 1\n", encoding="utf-8")
-    (information / "entry_points.txt").write_text(f"[etalstm.cells]\n{name} = {value}\n", encoding="utf-8")
+    (information / "entry_points.txt").write_text(f"[etalstm.network.cells]\n{name} = {value}\n", encoding="utf-8")
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "my_cells", raising=False)
 

@@ -1,7 +1,7 @@
 """Declarations of cells: matrices, element-wise operations, stored intermediates, local gradients.
 
 ``cell`` and ``operation`` are the language; ``lstm`` is the example to follow; ``CELLS`` lists the cells that a run may
-name. A cell of another package joins them by :func:`register`, or by an entry point of the group ``etalstm.cells``.
+name. A cell of another package joins them by :func:`register`, or by an entry point of the group :data:`GROUP`.
 """
 
 from dataclasses import astuple
@@ -12,7 +12,7 @@ from etalstm.network.cells.hlstm import HLSTM
 from etalstm.network.cells.lstm import LSTM
 
 CELLS = {cell.name: cell for cell in (LSTM, HLSTM)}  # and those that were registered
-GROUP = "etalstm.cells"  # entry points: the name of a cell, and where its declaration is
+GROUP = "etalstm.network.cells"  # entry points: the name of a cell, and where its declaration is
 
 
 def register(cell: Cell) -> Cell:
@@ -33,7 +33,7 @@ def cell_names() -> list[str]:
 
 
 def cell_named(name: str) -> Cell:
-    """Look up a cell; ``ValueError`` lists the known names, or says why an entry point gives no cell."""
+    """Look up a cell; ``ValueError`` lists the known names, or says why an entry point gives none."""
     if name not in CELLS:
         for found in entry_points(group=GROUP, name=name):
             register(_loaded(found))
