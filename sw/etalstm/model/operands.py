@@ -38,8 +38,8 @@ class Densities:
 
     Every block of δ that is broadcast has this share of nonzero scalars, to the nearest scalar. Equal instructions draw
     the same ones. The shares are those of the gates' gradients, of the local gradients, and of the changes of x and h,
-    at steps that are no padding; `real` is the share of these, and all else is zero. Products with h take that of the
-    step before: the initial one, and not the last one, which as many sequences have as if all lengths were as frequent.
+    at steps that are no padding; `real` is the share of these, and all else is zero. A product takes h of the step
+    before. So the initial h counts. h of the last step does not; it is as rare as if lengths were drawn evenly.
     """
 
     def __init__(

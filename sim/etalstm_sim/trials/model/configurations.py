@@ -46,16 +46,16 @@ class Configuration:
 
     @property
     def choices(self) -> dict[str, Any]:
-        """What else is chosen than preset and sizes, by the names of options."""
+        """What else is chosen than preset and sizes, by name."""
         execution = self.execution
         return {
             "storage": execution.storage.policy,
             "theta": thresholds_text(execution.storage.thresholds),
-            "input-threshold": input_thresholds_text(execution.delta_inputs.thresholds),
+            "input_threshold": input_thresholds_text(execution.delta_inputs.thresholds),
             "refresh": execution.delta_inputs.refresh,
             "slices": execution.slices,
-            "weight-format": execution.weight_format,
-            "shared-tokens": execution.shared_tokens,
+            "weight_format": execution.weight_format,
+            "shared_tokens": execution.shared_tokens,
             "architecture": execution.architecture.name,
         } | {name: getattr(self, name) for name in ("masked", "delta_threshold", "budget", "kept_cells", "cell")}
 

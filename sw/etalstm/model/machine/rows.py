@@ -26,8 +26,8 @@ ROWS = record(
 ``map_at`` is the cycle in which the next block's map is there. Maps of ``unasked`` blocks have not been asked for. The
 last one that has was asked for in cycle ``asked``, and its first beat is there in cycle ``first``. Two maps of groups
 are asked for or wait at once: after ``gone`` there is room for another. ``needed`` has a bit for each row of a lane.
-``asked_tile`` is that of the next map to ask for. Its first burst begins from ``burst_from`` on, and when the last but
-one has ended: ``end_before``.
+``asked_tile`` is the tile of the next map to ask for. A burst of maps begins in cycle ``burst_from`` at the earliest,
+and not before ``end_before``, when the last but one has ended. The last one ends in cycle ``end``.
 """
 
 

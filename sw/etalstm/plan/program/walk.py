@@ -11,6 +11,9 @@ from etalstm_hw.contract import ADVANCES, ENGINE_OF, Engine, Memory, Opcode, Sou
 _WAITS = ("wait_load", "wait_mac", "wait_vector", "wait_store")  # in the order of the engines
 _NO_WAITS = (0,) * len(_WAITS)
 _MODULUS = 1 << contract.ADDRESS_BITS
+_NAMES: dict[str, type[IntEnum]] = {
+    "op": VectorOp, "a_source": Source, "b_source": Source, "memory": Memory, "kind": Traffic,
+}  # fmt: skip
 
 
 class Step(NamedTuple):
@@ -252,11 +255,6 @@ def line_of(word: int) -> str:
         rest = [f"r{register}+={_signed(amount)}" for register, amount in _decoded(0, word).advances]
     after = f"  after {', '.join(waits)}" if waits else ""
     return f"{opcode.name:9s} {' '.join(rest)}{after}"
-
-
-_NAMES: dict[str, type[IntEnum]] = {
-    "op": VectorOp, "a_source": Source, "b_source": Source, "memory": Memory, "kind": Traffic,
-}  # fmt: skip
 
 
 def _named(opcode: Opcode, field: str, value: int) -> int | str:
