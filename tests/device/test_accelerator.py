@@ -160,7 +160,7 @@ def test_refuses_another_machine(machine, register):
         (
             (Status.BAD_ADDRESS, Engine.LOAD, 1),
             BadAddressError,
-            r"LOAD, instruction 2: LOAD +address=9 outer=1",
+            r"LOAD, instruction 2: LOAD +address=9 kind=weights memory=weights outer=1",
         ),
         ((Status.READ_ERROR, Engine.LOAD, 0), ReadError, r"LOAD, instruction 0: LOAD +address=7"),
         ((Status.WRITE_ERROR, Engine.STORE, 0), WriteError, r"STORE, instruction before its first"),
