@@ -18,7 +18,7 @@ _ECC = {
     "ENABLE_ECC_CORRECTION": "true",
     "ENABLE_ECC_SCRUBBING": "true",  # reads all memory again and again, and writes corrected words back
     "INITILIZE_MEM_USING_ECC_SCRUB": "true",  # the IP's own spelling; without it unwritten words read as errors
-    "EN_DATA_MASK": "false",  # its pins carry the check bits
+    "EN_DATA_MASK": "false",  # its pins carry the check bits, so beats are written whole, whatever their strobes
 }
 """Settings of each memory controller. It corrects a wrong bit of a word, and answers two with SLVERR."""
 

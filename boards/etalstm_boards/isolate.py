@@ -15,7 +15,7 @@ class Isolator(wiring.Component):
     """Passes a bus through; on request, completes the transactions in flight by itself and starts no others.
 
     While ``stop`` is set, no address enters. Write data that an address has promised are made up, with no byte enabled.
-    A memory with check bits may write them all the same: an interrupted write may leave any bytes at its addresses.
+    A memory with check bits writes them all the same: an interrupted write may leave any bytes at its addresses.
     Answers are taken and dropped. ``quiet`` tells that nothing is in flight any more. The manager may be reset, even
     asynchronously, while ``stop`` is set: the signals to the memory come from registers here. Addresses and write data
     are delayed by a cycle, answers are not; a beat passes in every cycle.

@@ -69,7 +69,7 @@
 #define ETALSTM_REG_STATUS 20u /* a Status; RUNNING until the machine has come to rest */
 #define ETALSTM_REG_ERROR_ENGINE 24u /* the engine that stopped the program */
 #define ETALSTM_REG_ERROR_INSTRUCTION 28u /* instructions that it had completed; the sequencer: number of the refused one */
-#define ETALSTM_REG_PROGRAM_LOW 32u /* byte address of the program, a multiple of 4096 */
+#define ETALSTM_REG_PROGRAM_LOW 32u /* Byte address of the program, a multiple of 4096. With any other, or where an instruction lies beyond the machine's addresses, the program ends there with READ_ERROR and nothing is read. */
 #define ETALSTM_REG_PROGRAM_HIGH 36u /* its upper half */
 #define ETALSTM_REG_PROGRAM_LENGTH 40u /* instructions */
 #define ETALSTM_REG_WATCHDOG 44u /* cycles without progress of an engine until STUCK; 0: never */
@@ -81,7 +81,7 @@
 #define ETALSTM_REG_BUILD 128u /* what the bitstream was built from, see :func:`etalstm_boards.build.build_id`; 0 in simulation */
 #define ETALSTM_REG_SHARES 132u /* 0: any operation may use any cycle of the PEs; otherwise fixed shares, see SHARES */
 #define ETALSTM_REG_SEND_ZEROS 136u /* 1: a scalar that is zero takes the cycles of any other, and is no term of a sum; 0: skipped */
-#define ETALSTM_REG_WINDOW_SIZE 140u /* Of each window, in units of 4096 bytes. If a window reaches beyond the machine's addresses, the size counts as 0: every access is refused with BAD_ADDRESS. */
+#define ETALSTM_REG_WINDOW_SIZE 140u /* Of each window, in units of 4096 bytes. If a window reaches beyond the machine's addresses, or WINDOW_LOW is no multiple of 4096, the size counts as 0: every access is refused with BAD_ADDRESS. */
 #define ETALSTM_REG_GROUPS 144u /* how many equal groups of channels, each with a broadcaster; 0: one. START with another: BAD_FIELD */
 #define ETALSTM_REG_COUNTER 0x100u /* 64-bit words, low half first, in the order of Counter; cleared by START. Reading a low half latches the high half: a read of any high half gives what was latched last. */
 
@@ -149,7 +149,7 @@
 #define ETALSTM_TRAFFIC_INTERMEDIATES 2u /* what a cell keeps for its backward pass */
 #define ETALSTM_TRAFFIC_DELTAS 3u /* gradients of the gates */
 
-/* Status: Why the machine stopped (or that it runs). */
+/* Status: Why the machine stopped (or that it runs). Where it is not DONE, each word that a STORE or a TRANSPOSE of the program writes is undefined: the old one, the new one or any other. A write that was broken off has no byte enabled any more, and memory whose mask pins carry check bits writes it all the same. */
 #define ETALSTM_STATUS_IDLE 0u /* nothing has run since reset */
 #define ETALSTM_STATUS_RUNNING 1u /* between a start and the end of all that it caused */
 #define ETALSTM_STATUS_DONE 2u /* the program has reached its HALT */

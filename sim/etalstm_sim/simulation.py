@@ -72,6 +72,9 @@ class Simulation:
         Answer bursts of different ids out of order, reads interleaved beat by beat.
     checked : bool
         False switches the AXI checkers off: for memories that break AXI, and to measure the checkers' cost.
+    strobes : bool
+        The memory writes only bytes that have a strobe. False: it writes whole beats, as the card's does, whose mask
+        pins carry check bits. Then a write that was broken off leaves any words at its addresses.
     in_flight : (int, int)
         Reads and writes that each port has in flight at most, by its promise; 0: it promises nothing.
     waveform : Path, optional
@@ -105,6 +108,7 @@ class Simulation:
         seed: int = 1,
         reorder: bool = False,
         checked: bool = True,
+        strobes: bool = False,
         in_flight: tuple[int, int] = (0, 0),
         waveform: Path | None = None,
         waveform_cycles: tuple[int, int] = ALL_CYCLES,
@@ -115,7 +119,7 @@ class Simulation:
         _check("stall", stall, Real, 0, 0.99)
         _check("bandwidth", 1.0 if bandwidth is None else bandwidth, Real, 0.001, 2.0)
         _check("seed", seed, Integral, 0, (1 << 64) - 1)
-        for name, value in (("reorder", reorder), ("checked", checked)):
+        for name, value in (("reorder", reorder), ("checked", checked), ("strobes", strobes)):
             if not isinstance(value, bool):
                 raise ValueError(f"{name} must be True or False, got {value!r}")
         self._calls, self._observed = library.calls, library.observed
@@ -126,7 +130,7 @@ class Simulation:
             self._memory = np.frombuffer(mmap.mmap(-1, memory_bytes, flags=flags), np.uint8)
         except (OSError, ValueError, OverflowError) as error:
             raise DeviceError(f"cannot reserve {memory_bytes} bytes for the simulated memory: {error}") from None
-        options = Options(latency, outstanding, bandwidth or 0.0, stall, seed, reorder, *in_flight, checked)
+        options = Options(latency, outstanding, bandwidth or 0.0, stall, seed, reorder, *in_flight, checked, strobes)
         self._handle = self._calls.simulation_create(self._memory.ctypes.data, memory_bytes, ctypes.byref(options))
         if waveform is not None:
             self._trace(waveform, *waveform_cycles)

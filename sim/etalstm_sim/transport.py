@@ -15,7 +15,8 @@ from etalstm_sim.simulation import ALL_CYCLES, Simulation, Stop
 
 MEMORY_BYTES = 1 << 30
 LATENCY_CYCLES = 32  # 128 ns at 250 MHz; HBM answers after 107 ns (Shuhai, FCCM 2020, page hit)
-MEMORY_OPTIONS = {"outstanding", "bandwidth", "stall", "seed", "reorder", "checked"}  # of :class:`Simulation`
+# Of :class:`Simulation`.
+MEMORY_OPTIONS = {"outstanding", "bandwidth", "stall", "seed", "reorder", "checked", "strobes"}
 OPTIONS = MEMORY_OPTIONS | {"memory_bytes", "trace", "trace_cycles", "log", "library", "latency"}
 _FIRST_CYCLES = 1000
 _CHUNK_SECONDS = 0.1  # how long Ctrl-C may have to wait
@@ -39,7 +40,7 @@ class SimTransport(Transport):
         Told how far a build is.
     library : Library, optional
         A simulator to use instead of the configuration's own.
-    memory : latency, outstanding, bandwidth, stall, seed, reorder, checked of :class:`Simulation`
+    memory : latency, outstanding, bandwidth, stall, seed, reorder, checked, strobes of :class:`Simulation`
 
     Members
     -------

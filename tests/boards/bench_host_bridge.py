@@ -19,7 +19,7 @@ async def begin(dut, stall):
     """A master, a memory, a reset."""
     cocotb.log.info("seed %d", SEED)
     cocotb.start_soon(Clock(dut.clk, 4, "ns").start())
-    memory = AxiMemory(dut, ["port"], MEMORY_BYTES, stall=stall, seed=SEED, rules={"port": BRIDGED})
+    memory = AxiMemory(dut, ["port"], MEMORY_BYTES, stall=stall, seed=SEED, rules={"port": BRIDGED}, strobes=True)
     start_watch(dut, "host", rules_of(dut, "host", **HOST))
     master = AxiMaster(AxiBus.from_prefix(dut, "host_"), dut.clk, dut.rst)
     channels = (

@@ -9,6 +9,7 @@ from cocotb.task import resume
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiMaster, AxiResp
 
+from etalstm.device.cards.transfers import whole_beats
 from etalstm.device.transport import Transport
 from etalstm_boards.ports import MEMORY_BYTES, port_map
 from etalstm_boards.shell import hbm_name
@@ -140,6 +141,7 @@ class CardTransport(Transport):
         return np.frombuffer(resume(self._dma_read)(address, size), np.uint8)
 
     def _write_memory(self, address, data):
+        address, data = whole_beats(address, data, self._read_memory)
         resume(self._dma_write)(address, data.tobytes())
 
     async def _dma_read(self, address, size):

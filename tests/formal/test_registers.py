@@ -67,6 +67,15 @@ def registers(load):
         Cover(is_read["high"] & followed & (bus.rdata == 5) & (moment[:32] == 7)),
         Cover(is_read["kept"] & (bus.rdata == 9) & owed_b),
     ]
+    low, high = (place == at for at in (register.PROGRAM_LOW, register.PROGRAM_HIGH))
+    page, bits = (contract.PAGE_BYTES - 1).bit_length(), len(unit.program) - 1
+    m.d.comb += [
+        Assert(~low | (unit.program[:32] == word)),
+        Assert(~low | (word[:page] == 0) | unit.program[bits]),
+        Assert(~high | (unit.program[32:bits] == word[: bits - 32])),
+        Assert(~high | (word[bits - 32 :] == 0) | unit.program[bits]),
+        Cover(high & (word != 0) & ~unit.program[bits]),
+    ]
     for name, at in (("watchdog", register.WATCHDOG), ("length", register.PROGRAM_LENGTH), ("groups", register.GROUPS)):
         m.d.comb += Assert((place != at) | (getattr(unit, name) == word))
     return m
@@ -80,7 +89,8 @@ PROOFS = [
     Proof(
         name="Registers",
         build=registers,
-        claim="one answer for each access, stored words read as written, a counter's halves are of one moment",
+        claim="one answer for each access, stored words read as written, a counter's halves are of one moment, "
+        "a program begins where it was told or nowhere",
         method=pdr(),
         reach=10,
         mutants=(
@@ -100,6 +110,8 @@ PROOFS = [
             _mutant("[word >> 1])", "[word])"),
             _mutant("self.length.eq(stored[Register.PROGRAM_LENGTH])", "self.length.eq(stored[Register.WATCHDOG])"),
             _mutant("m.d.sync += word.eq(bus.wdata)", "m.d.sync += word.eq(bus.wdata | 1)"),
+            _mutant("beyond | program[:_PAGE_SHIFT].any()", "program[:_PAGE_SHIFT].any()"),
+            _mutant("beyond | program[:_PAGE_SHIFT].any()", "beyond"),
         ),
     )
 ]

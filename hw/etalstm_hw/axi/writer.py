@@ -24,8 +24,9 @@ class Writer(wiring.Component):
     cycle, 1 cycle after they were taken and never before the address is offered. Addresses run at most ``ahead`` bursts
     ahead of data. A stalled port stalls both inputs. One ID: responses arrive in order.
 
-    While ``drain`` is set no burst begins; those that have begun end with beats whose strobes are 0, taking no
-    data. It may be released, or the writer be reset, when ``busy`` has gone.
+    While ``drain`` is set no burst begins; those that have begun end with beats whose strobes are 0, taking no data.
+    What these write is undefined: memory with check bits writes whole beats, whatever the strobes. ``drain`` may be
+    released, or the writer be reset, when ``busy`` has gone.
 
     Parameters
     ----------

@@ -9,7 +9,12 @@ VERSION = 11
 
 
 class Status(IntEnum):
-    """Why the machine stopped (or that it runs)."""
+    """Why the machine stopped (or that it runs).
+
+    Where it is not DONE, each word that a STORE or a TRANSPOSE of the program writes is undefined: the old one, the new
+    one or any other. A write that was broken off has no byte enabled any more, and memory whose mask pins carry check
+    bits writes it all the same.
+    """
 
     IDLE = 0  #: nothing has run since reset
     RUNNING = 1  #: between a start and the end of all that it caused
@@ -38,7 +43,9 @@ class Register(IntEnum):
     STATUS = 0x014  #: a Status; RUNNING until the machine has come to rest
     ERROR_ENGINE = 0x018  #: the engine that stopped the program
     ERROR_INSTRUCTION = 0x01C  #: instructions that it had completed; the sequencer: number of the refused one
-    PROGRAM_LOW = 0x020  #: byte address of the program, a multiple of 4096
+    # Byte address of the program, a multiple of 4096. With any other, or where an instruction lies beyond the machine's
+    # addresses, the program ends there with READ_ERROR and nothing is read.
+    PROGRAM_LOW = 0x020
     PROGRAM_HIGH = 0x024  #: its upper half
     PROGRAM_LENGTH = 0x028  #: instructions
     WATCHDOG = 0x02C  #: cycles without progress of an engine until STUCK; 0: never
@@ -50,8 +57,8 @@ class Register(IntEnum):
     BUILD = 0x080  #: what the bitstream was built from, see :func:`etalstm_boards.build.build_id`; 0 in simulation
     SHARES = 0x084  #: 0: any operation may use any cycle of the PEs; otherwise fixed shares, see SHARES
     SEND_ZEROS = 0x088  #: 1: a scalar that is zero takes the cycles of any other, and is no term of a sum; 0: skipped
-    # Of each window, in units of 4096 bytes. If a window reaches beyond the machine's addresses, the size counts as 0:
-    # every access is refused with BAD_ADDRESS.
+    # Of each window, in units of 4096 bytes. If a window reaches beyond the machine's addresses, or WINDOW_LOW is no
+    # multiple of 4096, the size counts as 0: every access is refused with BAD_ADDRESS.
     WINDOW_SIZE = 0x08C
     GROUPS = 0x090  #: how many equal groups of channels, each with a broadcaster; 0: one. START with another: BAD_FIELD
     # 64-bit words, low half first, in the order of Counter; cleared by START. Reading a low half latches the high half:

@@ -1,6 +1,6 @@
 """AXI4-Lite registers of the machine, as :class:`contract.Register` declares them."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, C, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -21,8 +21,8 @@ class Registers(wiring.Component):
     one. A read is taken at once and answered in the cycle after. Every ready comes from a register.
 
     Reading the low half of a counter latches its high half, which the next read of a high half gives: a counter that
-    counts is read consistently. Windows that do not all lie below 2^address_bits have the size 0, from the third cycle
-    after they were written on; nothing can be accessed in them.
+    counts is read consistently. Windows that do not all lie below 2^address_bits, or do not begin at a page, have the
+    size 0, from the third cycle after they were written on; nothing can be accessed in them.
 
     A START while a program runs is counted in REFUSED and has no other effect.
 
@@ -36,7 +36,8 @@ class Registers(wiring.Component):
     -------
     bus : :py:`In(AXI4Lite(...))`
     start, abort : :py:`Out(1)`                  pulses
-    program, length, watchdog, windows : Out     what the host has set
+    program, length, watchdog, windows : Out     what the host has set; a program that begins at no page or beyond the
+                                                 addresses has the bit above them set, so that it is not read
     groups : :py:`Out(32)`                       how many groups of channels the host wants
     parameters : :py:`Out(data.ArrayLayout)`     operands of vector instructions
     slots, send_zeros : Out                      how the PEs are divided; zero scalars are sent too
@@ -51,7 +52,7 @@ class Registers(wiring.Component):
                 "bus": In(AXI4Lite(REGISTER_ADDRESS_BITS)),
                 "start": Out(1),
                 "abort": Out(1),
-                "program": Out(config.address_bits),
+                "program": Out(config.address_bits + 1),
                 "length": Out(32),
                 "watchdog": Out(32),
                 "windows": Out(Windows(config.address_bits)),
@@ -74,8 +75,10 @@ class Registers(wiring.Component):
         words = contract.kept_words()
         stored = {offset: Signal(32, name=name.lower().replace(" ", "")) for offset, name in words.items()}
         refused = Signal(32)
+        program = Cat(stored[Register.PROGRAM_LOW], stored[Register.PROGRAM_HIGH], C(0, 1))
+        beyond = program[config.address_bits :].any()
         m.d.comb += [
-            self.program.eq(stored[Register.PROGRAM_LOW] | stored[Register.PROGRAM_HIGH] << 32),
+            self.program.eq(Cat(program[: config.address_bits], beyond | program[:_PAGE_SHIFT].any())),
             self.length.eq(stored[Register.PROGRAM_LENGTH]),
             self.watchdog.eq(stored[Register.WATCHDOG]),
             self.groups.eq(stored[Register.GROUPS]),
@@ -138,7 +141,7 @@ class Registers(wiring.Component):
         outside = Signal(init=1)
         m.d.sync += [
             reach.eq(stride * (self._config.channels - 1) + size),
-            outside.eq(base + reach > 1 << self._config.address_bits),
+            outside.eq((base + reach > 1 << self._config.address_bits) | base[:_PAGE_SHIFT].any()),
         ]
         m.d.comb += [
             self.windows.base.eq(base),

@@ -41,7 +41,7 @@ class ProgramBuffer(wiring.Component):
 
     Members
     -------
-    program : :py:`In(address_bits)`     byte address of the program; constant
+    program : :py:`In(address_bits + 1)` byte address of the program; constant
     length : :py:`In(NUMBER_BITS)`       instructions of the program; constant
     command, data                        to and from the reader of the program's port
     valid : :py:`Out(1)`                 ``word`` and ``error`` are those of the instruction at hand
@@ -60,7 +60,7 @@ class ProgramBuffer(wiring.Component):
         self._burst = BURST_BEATS // self._beats  # instructions of a request, at most
         super().__init__(
             {
-                "program": In(address_bits),
+                "program": In(address_bits + 1),
                 "length": In(NUMBER_BITS),
                 "command": Out(stream.Signature(Transfer(address_bits, ADDRESS_BITS))),
                 "data": In(stream.Signature(ReadBeat(beat_bits))),
@@ -143,7 +143,7 @@ class ProgramBuffer(wiring.Component):
         """Ask for bursts; give how many instructions are asked for now, and whether the next has no address."""
         following, count = Signal(NUMBER_BITS), Signal(range(self._burst + 1))
         left, to_boundary = Signal(NUMBER_BITS), Signal.like(count)
-        wide = max(self._address_bits, NUMBER_BITS + _INSTRUCTION_SHIFT) + 1
+        wide = max(len(self.program), NUMBER_BITS + _INSTRUCTION_SHIFT) + 1
         address, room, asked, beyond = Signal(wide), Signal(), Signal.like(count), Signal()
         m.d.comb += [
             left.eq(self.length - following),

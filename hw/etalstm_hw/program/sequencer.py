@@ -42,7 +42,7 @@ class Sequencer(wiring.Component):
     Members
     -------
     start, abort : :py:`In(1)`           pulses from the host
-    program, length : :py:`In`           byte address, number of instructions
+    program, length : :py:`In`           byte address, number of instructions; from 2^address_bits on there are none
     watchdog : :py:`In(32)`              cycles without progress until ``STUCK``; 0: never
     command, data                        to and from the reader of the program's port
     o : :py:`Out(stream.Signature(Dispatched()))`
@@ -65,7 +65,7 @@ class Sequencer(wiring.Component):
             {
                 "start": In(1),
                 "abort": In(1),
-                "program": In(address_bits),
+                "program": In(address_bits + 1),
                 "length": In(NUMBER_BITS),
                 "watchdog": In(32),
                 "command": Out(stream.Signature(Transfer(address_bits, contract.ADDRESS_BITS))),

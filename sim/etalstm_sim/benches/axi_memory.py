@@ -16,7 +16,8 @@ class AxiMemory:
 
     A port that breaks AXI, on either side, fails the test, see :mod:`etalstm_sim.benches.watch`.
 
-    A port whose write channels the design does not have only reads. Addresses beyond the memory are faulty.
+    A port whose write channels the design does not have only reads. Addresses beyond the memory are faulty. As in the
+    card's memory, whose mask pins carry check bits, beats are written whole, whatever their strobes.
 
     Parameters
     ----------
@@ -34,6 +35,8 @@ class AxiMemory:
         Of the ports; ``clk`` and ``rst`` of the design if not given.
     rules : mapping from names of ports to mappings, optional
         Members of :class:`etalstm_sim.protocol.Rules` that are different at a port.
+    strobes : bool
+        Write only the bytes that have a strobe.
 
     Members
     -------
@@ -54,6 +57,7 @@ class AxiMemory:
         clock=None,
         reset=None,
         rules: Mapping[str, Mapping[str, int]] | None = None,
+        strobes: bool = False,
     ):
         logging.getLogger(f"cocotb.{dut._name}").setLevel("ERROR")  # the model reports every burst, and every fault
         store = mmap.mmap(-1, size_bytes)
@@ -67,7 +71,7 @@ class AxiMemory:
             write = None
             if hasattr(dut, f"{port}__awvalid"):
                 write = _WritePort(AxiWriteBus.from_prefix(dut, f"{port}_"), *timing, mem=store)
-                write.check = self._check
+                write.check, write.wstrb_present = self._check, strobes
             read.check = self._check
             start_watch(dut, port, rules_of(dut, port, **(rules or {}).get(port, {})), *timing)
             make_unkind(dut, port, read, write, stall=stall, seed=seed, clock=timing[0], reset=timing[1])

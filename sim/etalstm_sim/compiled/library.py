@@ -254,6 +254,7 @@ class Options(ctypes.Structure):
         ("reads", ctypes.c_uint32),
         ("writes", ctypes.c_uint32),
         ("checked", ctypes.c_uint32),
+        ("strobes", ctypes.c_uint32),
     )
 
 

@@ -292,7 +292,7 @@ void Port::show_response() {
         uint8_t* to = memory_.bytes + burst->address + n * uint64_t(memory_.beat_bytes);
         const uint8_t* from = &burst->data[n * memory_.beat_bytes];
         for (unsigned byte = 0; byte < memory_.beat_bytes; ++byte)
-            if (burst->strobes[n] >> byte & 1) to[byte] = from[byte];
+            if (!memory_.options.strobes || burst->strobes[n] >> byte & 1) to[byte] = from[byte];
     }
     if (happens(Glitch::LOST_RESPONSE)) return release(writes_, burst);
     answered_ = burst;

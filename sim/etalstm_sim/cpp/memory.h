@@ -28,6 +28,8 @@ struct Options {
     uint32_t reorder;        // answer bursts of different ids in random order, reads beat by beat
     uint32_t reads, writes;  // most bursts of a port in flight that the manager promises; 0: it promises nothing
     uint32_t checked;        // whether the checkers look: not while answers go wrong on purpose
+    uint32_t strobes;        // write the bytes that have a strobe; 0: whole beats, as memory does whose mask pins
+                             // carry check bits
 };
 
 enum class Response : uint8_t { OKAY = 0, SUBORDINATE_ERROR = 2, DECODE_ERROR = 3, NEVER = 4 };

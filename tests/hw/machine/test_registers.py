@@ -123,6 +123,8 @@ END = 1 << CONFIG.address_bits
         (0, END, 4096, False),
         (END, 4096, 4096, False),
         (1 << 63, 4096, 4096, False),
+        (4, 4096, 4096, False),
+        (4096 + 2048, 4096, 4096, False),
         (0, 0xFFFFFFFF << 12, 4096, False),
         (0, 4096, 0xFFFFFFFF << 12, False),
     ],
@@ -149,4 +151,26 @@ def test_windows_that_reach_beyond_the_addresses_cannot_be_accessed(base, stride
         sender(dut.bus, "w", values.values(), 0.0),
         taker(dut.bus, "b", len(values), 0.0, answers),
         settle,
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "readable"),
+    [(0, True), (END - 4096, True), (END, False), (1 << 63, False), (32, False), (4097, False)],
+)
+def test_a_program_that_lies_nowhere_is_not_taken_for_another(address, readable):
+    dut, answers = Registers(CONFIG), []
+    values = {Register.PROGRAM_LOW: address & 0xFFFFFFFF, Register.PROGRAM_HIGH: address >> 32}
+
+    async def look(context):
+        while len(answers) < len(values):
+            await context.tick()
+        assert context.get(dut.program) == address if readable else context.get(dut.program) >= END
+
+    simulate(
+        dut,
+        sender(dut.bus, "aw", values.keys(), 0.0),
+        sender(dut.bus, "w", values.values(), 0.0),
+        taker(dut.bus, "b", len(values), 0.0, answers),
+        look,
     )

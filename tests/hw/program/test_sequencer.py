@@ -212,6 +212,11 @@ def test_a_program_that_passes_the_last_address_does_not_go_on_at_the_first():
     assert (run.status, run.instruction, len(run.taken)) == (Status.READ_ERROR, fitting, fitting)
 
 
+def test_a_program_beyond_the_addresses_is_not_read():
+    run = Run([LOAD, HALT], program=1 << PORT_BITS)
+    assert (run.status, run.instruction, run.taken, run.beats) == (Status.READ_ERROR, 0, [], 0)
+
+
 def test_an_error_beyond_the_halt_is_none():
     assert Run([LOAD, HALT], length=50).status == Status.DONE
 

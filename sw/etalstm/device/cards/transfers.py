@@ -181,3 +181,15 @@ def fit_to_move(address: int, data: np.ndarray) -> np.ndarray:
     copy = aligned(address, data.size)
     copy[:] = data
     return copy
+
+
+def whole_beats(address: int, data: np.ndarray, read: Callable[[int, int], np.ndarray]) -> tuple[int, np.ndarray]:
+    """Complete the first and the last beat with what is there: a memory with check bits writes whole beats only."""
+    before, after = address % BEAT_BYTES, -(address + data.size) % BEAT_BYTES
+    if not before and not after:
+        return address, data
+    start, whole = address - before, aligned(address - before, before + data.size + after)
+    for edge in (0, whole.size - BEAT_BYTES):
+        whole[edge : edge + BEAT_BYTES] = read(start + edge, BEAT_BYTES)
+    whole[before : before + data.size] = data
+    return start, whole

@@ -4,10 +4,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
-
 from etalstm.device.cards.nodes import CharacterNodes, LockedError, Node, Nodes
-from etalstm.device.cards.transfers import BEAT_BYTES, CHUNK_BYTES, TIMEOUT_SECONDS, Transfers, aligned, fit_to_move
+from etalstm.device.cards.transfers import CHUNK_BYTES, TIMEOUT_SECONDS, Transfers, aligned, fit_to_move, whole_beats
 from etalstm.device.transport import Transport
 from etalstm.errors import DeviceError
 from etalstm_hw import contract
@@ -150,19 +148,8 @@ class XdmaTransport(Transport):
 
     def _write_memory(self, address, data):
         self._check_open()
-        address, data = self._whole_beats(address, data)
+        address, data = whole_beats(address, data, self._read_memory)
         self._writes.run(address, fit_to_move(address, data))
-
-    def _whole_beats(self, address: int, data: np.ndarray) -> tuple[int, np.ndarray]:
-        """Complete the first and the last beat with what is there: the memory keeps check bits of whole words only."""
-        before, after = address % BEAT_BYTES, -(address + data.size) % BEAT_BYTES
-        if not before and not after:
-            return address, data
-        start, whole = address - before, aligned(address - before, before + data.size + after)
-        for edge in (0, whole.size - BEAT_BYTES):
-            whole[edge : edge + BEAT_BYTES] = self._read_memory(start + edge, BEAT_BYTES)
-        whole[before : before + data.size] = data
-        return start, whole
 
     def _bit_errors(self) -> tuple[int, int] | None:
         """Give how many bit errors the memory has corrected, and how many words it has lost; None if it cannot tell."""
