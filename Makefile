@@ -7,6 +7,7 @@ VENV_TORCH ?= .venv-torch
 VENV_DOCS ?= .venv-docs
 BIN = $(VENV)/bin
 WORKERS = -n 2 --dist worksteal
+unexport PYTHONDONTWRITEBYTECODE # or each process that a test starts, and there are hundreds, compiles all that it imports
 # What other programs take part in, or are compared with.
 OTHERS = tests/nn tests/research --ignore=tests/research/test_endurance.py tests/formats/interchange tests/cli/test_plot.py \
 	tests/train/test_events.py tests/train/test_reports.py tests/cli/bench/test_scaling.py tests/cli/research/test_paper.py
@@ -15,7 +16,6 @@ OTHERS = tests/nn tests/research --ignore=tests/research/test_endurance.py tests
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
-
 setup: $(VENV)/.installed ## make the virtual environment and install everything in it
 
 train: setup ## train on handwritten digits, on the simulated accelerator

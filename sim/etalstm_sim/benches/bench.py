@@ -17,6 +17,8 @@ from etalstm_sim.compiled.runtime import place_runtime
 
 WAVES = "ETALSTM_WAVES"
 WAVEFORM = "dump.vcd"  # the name in cocotb's main program for Verilator
+# Whose assertions tell what they compared. cocotb's default is every module, NumPy and Numba among them: seconds a run.
+_TOLD = {"COCOTB_REWRITE_ASSERTION_FILES": "bench_*.py"}
 _LIBRARIES, _LIBRARY_PATH = "libraries", "LD_LIBRARY_PATH"
 _COMPILE_FLAGS = f"-O1 {toolchain.COMPILER_LIMIT}"  # a bench is compiled more often than it runs long
 
@@ -132,7 +134,7 @@ def run_bench(
         get_runner("verilator").test(
             test_module=module, hdl_toplevel=top_name, hdl_toplevel_lang="verilog", build_dir=executables,
             test_dir=results, results_xml=str(report), test_filter=test_filter, seed=seed, waves=waves,
-            extra_env={_LIBRARY_PATH: _library_path(), **(environment or {})}, log_file=log,
+            extra_env={_LIBRARY_PATH: _library_path(), **_TOLD, **(environment or {})}, log_file=log,
         )  # fmt: skip
     except SystemExit:
         pass  # the results say more
