@@ -17,7 +17,7 @@ from etalstm_boards.clocking import clocking
 from etalstm_boards.part import XCVU37P, check_fit
 from etalstm_boards.pcie import link
 from etalstm_boards.platform import CardPlatform
-from etalstm_boards.ports import MEMORY_BYTES, port_map
+from etalstm_boards.ports import MEMORY_BYTES, channels_by_region, port_map
 from etalstm_boards.u280 import U280Platform
 from etalstm_boards.vcu128 import VCU128Platform
 from etalstm_hw import generate
@@ -94,8 +94,8 @@ def prepare(options: Options) -> BuildPlan:
     """
     card = platform(options.board)
     config, host = preset(options.preset), link(options.pcie)
-    check_fit(config, XCVU37P, card.part)
     port_map(config)
+    check_fit(config, XCVU37P, channels_by_region(config), card.part)
     settings, build = clocking(config.clock_mhz), build_id(options)
     name = card.name
     card.add_file(f"{ACCELERATOR}.v", generate.verilog(config, ACCELERATOR, build=build))
@@ -103,7 +103,7 @@ def prepare(options: Options) -> BuildPlan:
         "setup.tcl": tcl.setup(config, host, settings),
         "timing.tcl": tcl.timing(),
         "floorplan.tcl": tcl.floorplan(config),
-        "size_check.tcl": tcl.size_check(XCVU37P),
+        "size_check.tcl": tcl.size_check(config, XCVU37P),
         "timing_check.tcl": tcl.timing_check(),
     }
     for file_name, text in scripts.items():

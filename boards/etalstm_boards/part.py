@@ -1,15 +1,12 @@
 """Resources of the FPGA part, an estimate of those that a configuration needs, and whether they fit."""
 
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from fractions import Fraction
 
 from etalstm_hw.config import Config
 from etalstm_hw.contract import BINARY32
 
-_DSP_OF_MULTIPLIER = 2  # a 24 × 24 product in DSP48E2, by Yosys
-_DSP_OF_ADDER = 2
-_DSP_OF_ACTIVATION = 4
-_LUT_OF_PE = 450  # multiplier 90, adder 230, operands 130, by Yosys; an upper bound
 _BLOCK_BITS, _BLOCK_DEPTH = 72, 512  # of a RAMB36E2 at its widest
 _ULTRA_BITS, _ULTRA_DEPTH = 72, 4096
 _SMALL_DEPTH = 64  # up to here a memory is made of LUTs
@@ -45,7 +42,27 @@ class Resources:
 
 KINDS = tuple(member.name for member in fields(Resources))
 
-XCVU37P = Resources(lut=1_303_680, ff=2_607_360, dsp=9_024, bram=2_016, uram=960)
+# As Yosys maps them; flip-flops are not estimated, nor LUTs of control logic.
+OF_PE = Resources(lut=338, dsp=4)  # multiplier 80, adder 156, operands 102 LUTs
+OF_ACTIVATION = Resources(lut=420, dsp=2, bram=2)
+OF_READER = Resources(bram=4)  # of a memory port of 256 bits: what is read ahead
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part whose chip is several regions (SLRs), the first of them below the memory."""
+
+    regions: tuple[Resources, ...]
+
+    @property
+    def whole(self) -> Resources:
+        """Resources of all regions."""
+        return sum(self.regions, Resources())
+
+
+_REGION = Resources(lut=432_000, ff=864_000, dsp=3_072, bram=672, uram=320)
+XCVU37P = Part((Resources(lut=439_680, ff=879_360, dsp=2_880, bram=672, uram=320), _REGION, _REGION))
+"""Source: AMD DS890, by the difference of the parts that are made of one, two and three of these regions."""
 
 
 def _memory(depth: int, bits: int) -> Resources:
@@ -62,43 +79,56 @@ def _ultra(depth: int, bits: int) -> Resources:
     return Resources(uram=-(-bits // _ULTRA_BITS) * -(-depth // _ULTRA_DEPTH))
 
 
-def estimate(config: Config) -> Resources:
-    """Estimate the resources that a machine needs, from its lanes and its memories; flip-flops are not estimated.
-
-    Source of the unit costs: Yosys, ``synth_xilinx -family xcup``, of single units. ``eta-lstm hw resources``
-    synthesises them all.
-    """
+def _of_channel(config: Config) -> Resources:
     vector_bits = config.lanes * BINARY32.width
+    beats = config.lanes // config.beat_words  # of a vector; each has a weight memory of its own
     memories = [
-        _memory(config.weight_depth, vector_bits),
-        _memory(config.scratch_depth, vector_bits) * config.scratch_reads,
+        *[_memory(config.weight_depth, config.beat_bits)] * beats,
+        *[_memory(config.scratch_depth, vector_bits)] * config.scratch_reads,
         _memory(config.queue_depth, vector_bits),
         _memory(config.bias_depth, vector_bits),
+        OF_PE * config.lanes,
+        OF_ACTIVATION * config.activation_units,
+        OF_READER,
     ]
-    activations = config.channels * config.activation_units
+    return sum(memories, Resources())
+
+
+def _of_broadcaster(config: Config) -> Resources:
     buffers = _ultra(2 * config.broadcast_words // config.beat_words, config.beat_bits)
-    return Resources(
-        lut=config.pes * _LUT_OF_PE + config.channels * sum(memory.lut for memory in memories),
-        dsp=config.pes * (_DSP_OF_MULTIPLIER + _DSP_OF_ADDER) + activations * _DSP_OF_ACTIVATION,
-        bram=config.channels * sum(memory.bram for memory in memories),
-        uram=config.channels * sum(memory.uram for memory in memories) + config.broadcasters * buffers.uram,
-    )
+    return buffers + OF_READER
 
 
-def check_fit(config: Config, part: Resources, name: str) -> None:
-    """Refuse a configuration that the part cannot hold.
+def estimate(config: Config) -> Resources:
+    """Estimate the resources that a machine needs, from its PEs, tables and memories.
+
+    Flip-flops and control logic are not in it. ``eta-lstm hw resources`` synthesises everything.
+    """
+    return _of_channel(config) * config.channels + _of_broadcaster(config) * config.broadcasters
+
+
+def check_fit(config: Config, part: Part, channels: Sequence[int], name: str) -> None:
+    """Refuse a configuration that the part cannot hold, or whose channels a region cannot.
+
+    `channels` says how many channels lie in each region.
 
     Raises
     ------
     ValueError
-        If it needs more DSPs or RAMs than there are; the message says which and how many. LUTs are not checked, as
-        their estimate is an upper bound.
+        The message says what of which kind is needed, and what there is.
     """
-    needed = estimate(config)
-    over = [
-        f"{getattr(needed, kind)} {label} of {getattr(part, kind)}"
-        for kind, label in (("dsp", "DSPs"), ("bram", "block RAMs"), ("uram", "ultra RAMs"))
-        if getattr(needed, kind) > getattr(part, kind)
-    ]
-    if over:
-        raise ValueError(f"{config.pes} PEs do not fit the {name}: they need about {', '.join(over)}")
+    places = [(name, estimate(config), part.whole)]
+    for region, count in enumerate(channels):
+        where = f"region {region} of the {name} with {count} channels"
+        places.append((where, _of_channel(config) * count, part.regions[region]))
+    for where, needed, there in places:
+        over = [
+            f"{float(getattr(needed, kind)):,.0f} {label} of {getattr(there, kind):,}"
+            for kind, label in _LABELS.items()
+            if getattr(needed, kind) > getattr(there, kind)
+        ]
+        if over:
+            raise ValueError(f"{config.pes} PEs do not fit the {where}: they need about {', '.join(over)}")
+
+
+_LABELS = {"lut": "LUTs", "dsp": "DSPs", "bram": "block RAMs", "uram": "ultra RAMs"}

@@ -78,6 +78,12 @@ def port_map(config: Config) -> PortMap:
     )
 
 
+def channels_by_region(config: Config) -> list[int]:
+    """Count the channels of each region."""
+    regions = [region_of_channel(config, channel) for channel in range(config.channels)]
+    return [regions.count(region) for region in range(REGIONS)]
+
+
 def region_of_channel(config: Config, channel: int) -> int:
     """Give the region of the chip (SLR) of a channel; the channels of a port are together, the regions equally full.
 

@@ -5,10 +5,11 @@ import textwrap
 from etalstm_boards.clocking import Clocking
 from etalstm_boards.hbm import MODULE as HBM
 from etalstm_boards.hbm import properties as hbm_properties
-from etalstm_boards.part import Resources
+from etalstm_boards.part import Part, Resources
 from etalstm_boards.pcie import MODULE as XDMA
 from etalstm_boards.pcie import Link
-from etalstm_boards.ports import REGIONS, port_map, region_of_channel
+from etalstm_boards.ports import channels_by_region, port_map, region_of_channel
+from etalstm_boards.resources.limits import LARGEST_SHARE
 from etalstm_hw.config import Config
 from etalstm_hw.machine.groups import path_of
 
@@ -105,41 +106,84 @@ def timing() -> str:
         """)
 
 
+def _used(config: Config) -> list[int]:
+    """Give the regions that have channels."""
+    return [region for region, count in enumerate(channels_by_region(config)) if count]
+
+
+def _cells(config: Config, region: int) -> str:
+    """Write a command that gives the channels of a region; a name that the design lacks is an error.
+
+    Vivado itself only warns of names that are not there, and the rest of a list is placed as if nothing was missing.
+    """
+    paths = (
+        f"    shell/accelerator/{path_of(config, channel)} \\\n"
+        for channel in range(config.channels)
+        if region_of_channel(config, channel) == region
+    )
+    return f"[cells_of [list \\\n{''.join(paths)}]]"
+
+
+_CELLS_OF = _tcl("""
+    proc cells_of {names} {
+        foreach name $names {
+            if {[llength [get_cells -quiet $name]] != 1} {
+                error "the design has no cell $name"
+            }
+        }
+        return [get_cells $names]
+    }
+    """)
+
+
 def floorplan(config: Config) -> str:
     """Write the floorplan: each channel in one region of the chip, the channels of a port in the same."""
-    lines = []
-    for region in range(REGIONS):
-        cells = [
-            f"shell/accelerator/{path_of(config, channel)}"
-            for channel in range(config.channels)
-            if region_of_channel(config, channel) == region
+    lines = [_CELLS_OF]
+    for region in _used(config):
+        lines += [
+            f"create_pblock region{region}",
+            f"resize_pblock [get_pblocks region{region}] -add SLR{region}",
+            f"add_cells_to_pblock [get_pblocks region{region}] {_cells(config, region)}",
         ]
-        if cells:
-            lines += [
-                f"create_pblock region{region}",
-                f"resize_pblock [get_pblocks region{region}] -add SLR{region}",
-                f"add_cells_to_pblock [get_pblocks region{region}] [get_cells [list \\",
-                *(f"    {cell} \\" for cell in cells),
-                "]]",
-            ]
     return "\n".join(lines) + "\n"
 
 
-def size_check(part: Resources) -> str:
-    """Write the check, after synthesis, that the part has enough of each resource."""
-    rows = "\n".join(f"    {{{row}}} {getattr(part, kind)}" for kind, row in UTILIZATION_ROWS.items())
-    procedure = _tcl(r"""
-        set report [report_utilization -return_string]
-        foreach {row limit} $limits {
-            if {![regexp "\\| *$row\\*? *\\| *(\[0-9.\]+) *\\|" $report -> used]} {
+def size_check(config: Config, part: Part) -> str:
+    """Write the check, after synthesis, that the part has enough of each resource, and each region for its channels.
+
+    It prints every share. Above :data:`LARGEST_SHARE` it warns: what is left may not be enough for routing, and in the
+    first region for memory controller and host link.
+    """
+    lines = [_CELLS_OF, _CHECK_SIZE, f'check_size "the part" {_limits(part.whole)}']
+    for region in _used(config):
+        cells = f"-cells {_cells(config, region)}"
+        lines.append(f'check_size "SLR{region}, its channels" {_limits(part.regions[region])} {cells}')
+    return "\n".join(lines) + "\n"
+
+
+def _limits(resources: Resources) -> str:
+    rows = "".join(f"    {{{row}}} {getattr(resources, kind)}\n" for kind, row in UTILIZATION_ROWS.items())
+    return f"{{\n{rows}}}"
+
+
+_CHECK_SIZE = _tcl(rf"""
+    proc check_size {{what limits args}} {{
+        set report [report_utilization -return_string {{*}}$args]
+        foreach {{row limit}} $limits {{
+            if {{![regexp "\\| *$row\\*? *\\| *(\[0-9.\]+) *\\|" $report -> used]}} {{
                 error "the utilisation report has no row $row"
-            }
-            if {$used > $limit} {
-                error "$row: $used are needed, the part has $limit"
-            }
-        }
-        """)
-    return f"set limits {{\n{rows}\n}}\n{procedure}"
+            }}
+            if {{$used > $limit}} {{
+                error "$what: $row: $used are needed, there are $limit"
+            }}
+            set share [format "%.0f %%" [expr {{100.0 * $used / $limit}}]]
+            puts "eta-lstm: $what: $row: $used of $limit, $share"
+            if {{$used > {LARGEST_SHARE} * $limit}} {{
+                puts "CRITICAL WARNING: eta-lstm: $what: $row: $share, more than {LARGEST_SHARE:.0%} may not route"
+            }}
+        }}
+    }}
+    """)
 
 
 def timing_check() -> str:

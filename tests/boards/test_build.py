@@ -83,6 +83,14 @@ def test_channels_are_placed_by_ports_in_three_regions(calls):
         assert ["resize_pblock", f"region{region}", "-add", f"SLR{region}"] in calls
 
 
+def test_every_share_is_told_and_a_large_one_is_a_warning(calls):
+    told = [call[1] for call in calls if call[0] == "puts"]
+    assert "eta-lstm: the part: DSPs: 2880 of 9024, 32 %" in told
+    assert "eta-lstm: SLR2, its channels: URAM: 223 of 320, 70 %" in told
+    warnings = [line for line in told if line.startswith("CRITICAL WARNING")]
+    assert warnings == ["CRITICAL WARNING: eta-lstm: the part: Block RAM Tile: 90 %, more than 80% may not route"]
+
+
 def test_every_crossing_of_clocks_is_bounded(calls):
     delays = [call for call in calls if call[0] == "set_max_delay"]
     pins = ("board_buffer/O", "clocks/accelerator_buffer/O", "clocks/hbm_buffer/O", "xdma/ip/axi_aclk")
@@ -119,7 +127,12 @@ def test_every_file_is_used_and_described(full, calls):
         (Answers(version="2019.2"), "Vivado 2020.2 or later is needed, this is 2019.2"),
         (Answers(wns="-0.001"), "timing is not met: WNS is -0.001 ns"),
         (Answers(whs="-0.2"), "timing is not met: WHS is -0.2 ns"),
-        (Answers(bram="2016.5"), "Block RAM Tile: 2016.5 are needed, the part has 2016"),
+        (Answers(bram="2016.5"), "the part: Block RAM Tile: 2016.5 are needed, there are 2016"),
+        (Answers(region_uram="321"), "SLR0, its channels: URAM: 321 are needed, there are 320"),
+        (
+            Answers(missing=f"shell/accelerator/{CHANNELS[13]}"),
+            f"the design has no cell shell/accelerator/{CHANNELS[13]}",
+        ),
         (Answers(clocks=""), "carries 0 clocks, not 1"),
     ],
 )

@@ -10,10 +10,19 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from etalstm_boards.part import XCVU37P, Resources
+from etalstm_boards.axi3 import ADDRESS_BITS, DATA_BITS
+from etalstm_boards.part import OF_ACTIVATION, OF_PE, OF_READER, XCVU37P, Resources, check_fit
 from etalstm_boards.resources import synthesis
 from etalstm_boards.resources.report import report
 from etalstm_boards.resources.units import Hierarchy
+from etalstm_hw import contract
+from etalstm_hw.axi.reader import Reader
+from etalstm_hw.compute.pe import PEArray
+from etalstm_hw.config import preset
+from etalstm_hw.contract import BINARY32
+from etalstm_hw.fp.activation import Activation
+from etalstm_hw.fp.add import Adder
+from etalstm_hw.fp.multiply import Multiplier
 from etalstm_hw.generate import component_verilog
 
 
@@ -171,5 +180,27 @@ def test_without_yosys_says_what_to_install(monkeypatch):
 
 
 def test_shares_are_of_the_part():
-    share = Resources(lut=130_368, ff=0, dsp=4_512, bram=504, uram=960).share_of(XCVU37P)
+    share = Resources(lut=130_368, ff=0, dsp=4_512, bram=504, uram=960).share_of(XCVU37P.whole)
     assert share == {"lut": 0.1, "ff": 0.0, "dsp": 0.5, "bram": 0.25, "uram": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        (lambda: PEArray(BINARY32, 4, Multiplier, Adder), OF_PE * 4),
+        (lambda: Activation(BINARY32), OF_ACTIVATION),
+        (lambda: Reader(ADDRESS_BITS, DATA_BITS, contract.ADDRESS_BITS), OF_READER),
+    ],
+    ids=["pe", "activation", "reader"],
+)
+def test_the_estimate_has_the_costs_of_units_as_they_are_mapped(yosys, unit, expected):
+    found = report(component_verilog(unit()), "top").total
+    assert (found.dsp, found.bram, found.uram) == (expected.dsp, expected.bram, expected.uram)
+    assert not expected.lut or found.lut == pytest.approx(float(expected.lut), rel=0.02)
+
+
+def test_a_region_that_its_channels_overfill_is_refused():
+    config = preset("vcu128")
+    check_fit(config, XCVU37P, [12, 14, 14], "part")
+    with pytest.raises(ValueError, match=r"region 2 of the part with 21 channels: .* 336 ultra RAMs of 320"):
+        check_fit(config, XCVU37P, [9, 10, 21], "part")

@@ -23,10 +23,13 @@ QUERIES = "get_cells get_files get_ips get_nets get_pblocks get_pins get_ports"
 STUBS = """
 set calls {}
 proc record {name arguments} {lappend ::calls [linsert $arguments 0 $name]}
+rename puts print
+proc puts arguments {record puts [list $arguments]}
 foreach name {%(silent)s} {proc $name args "record $name \\$args"}
 proc find arguments {
     if {[string first "false_path ==" $arguments] >= 0} {return synchroniser}
     if {[lsearch -exact $arguments -filter] >= 0 || [lsearch -exact $arguments -of] >= 0} {return {}}
+    if {[lindex $arguments end] eq "%(missing)s"} {return {}}
     return [lindex $arguments end]
 }
 foreach name {%(queries)s} {proc $name args "record $name \\$args; find \\$args"}
@@ -45,6 +48,15 @@ proc get_property {name object} {
 }
 proc report_utilization args {
     record report_utilization $args
+    if {[lsearch -exact $args -cells] >= 0} {
+        return {
+| CLB LUTs                   | 321000 |     0 |          0 |    432000 | 74.31 |
+| CLB Registers              | 312345 |     0 |          0 |    864000 | 36.15 |
+| Block RAM Tile             |    500 |     0 |          0 |       672 | 74.40 |
+| URAM                       |    %(region_uram)s |     0 |          0 |       320 | 69.69 |
+| DSPs                       |   1960 |     0 |          0 |      3072 | 63.80 |
+        }
+    }
     return {
 | CLB LUTs*                  | 834560 |     0 |          0 |   1303680 | 64.02 |
 | CLB Registers              | 912345 |     0 |          0 |   2607360 | 35.00 |
@@ -57,7 +69,7 @@ proc quit {} {error quit}
 """
 MAIN = """
 if {[catch {source %(script)s} message] && $message ne "quit"} {error $message}
-foreach call $calls {puts -nonewline "[join $call \\x1f]\\x1e"}
+foreach call $calls {print -nonewline "[join $call \\x1f]\\x1e"}
 flush stdout
 """
 
@@ -70,6 +82,8 @@ class Answers:
     wns: str = "0.012"
     whs: str = "0.003"
     bram: str = "1808.5"
+    region_uram: str = "223"
+    missing: str = "none"
     clocks: str = "yes"
     cables: str = "cable"
     devices: str = "xcvu37p_0"

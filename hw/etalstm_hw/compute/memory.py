@@ -1,17 +1,70 @@
 """The memories of a channel's lanes."""
 
-from amaranth.hdl import Const, Module
+from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.contract import LANE_ADDRESS_BITS, Memory
 from etalstm_hw.stream import LaneWrite, vector_layout
 
+_BLOCK_DEPTH = 2048  # more words than these are asked for in ultra RAM: a board's block RAM does not hold its weights
+
+
+class BeatMemory(wiring.Component):
+    """A memory of vectors that is written beat by beat: a memory for each beat of a vector.
+
+    Ultra RAM has enables of 8 or 9 bits. What is written in other pieces is not sure to become ultra RAM, so each piece
+    is a memory with an enable of its own.
+
+    Parameters
+    ----------
+    vector : ArrayLayout
+        Of a vector.
+    beat_words, depth : int
+        Words of a beat, vectors of the memory.
+
+    Members
+    -------
+    read : :py:`In(memory.ReadPort.Signature(...))`
+    write : :py:`In(memory.WritePort.Signature(...))`
+        With an enable for each beat.
+    """
+
+    def __init__(self, vector, beat_words: int, depth: int):
+        self._depth, self._beat_bits = depth, vector.size // vector.length * beat_words
+        port = {"addr_width": (depth - 1).bit_length(), "shape": vector}
+        super().__init__(
+            {
+                "read": In(memory.ReadPort.Signature(**port)),
+                "write": In(memory.WritePort.Signature(**port, granularity=beat_words)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """All pieces have the same addresses."""
+        m = Module()
+        attrs = {"ram_style": "ultra"} if self._depth > _BLOCK_DEPTH else {}
+        pieces = []
+        for n, enable in enumerate(self.write.en):
+            storage = memory.Memory(shape=self._beat_bits, depth=self._depth, init=[], attrs=attrs)
+            m.submodules[f"beat{n}"] = storage
+            write, read = storage.write_port(), storage.read_port()
+            m.d.comb += [
+                write.addr.eq(self.write.addr),
+                write.data.eq(self.write.data.as_value().word_select(n, self._beat_bits)),
+                write.en.eq(enable),
+                read.addr.eq(self.read.addr),
+                read.en.eq(self.read.en),
+            ]
+            pieces.append(read.data)
+        m.d.comb += self.read.data.eq(Cat(pieces))
+        return m
+
 
 class LaneMemories(wiring.Component):
     """Weights, biases, scratch words and partial sums of all lanes of a channel.
 
-    Each memory is one wide word per address, the lanes side by side. A vector follows its address by one cycle and
+    Each memory has one wide word per address, the lanes side by side. A vector follows its address by one cycle and
     stays until the port is enabled again; a vector written in the cycle in which it is read is read as it was before.
     Nothing is reset. The scratch memory may exist twice, which gives it two read ports.
 
@@ -47,7 +100,12 @@ class LaneMemories(wiring.Component):
         self.vector = vector = vector_layout(format, lanes)
         depths = {"weights": weight_depth, "bias": bias_depth, "scratch_a": scratch_depth, "sums": queue_depth}
         self.depths = depths | ({"scratch_b": scratch_depth} if scratch_reads == 2 else {})
-        self.memories = {name: memory.Memory(shape=vector, depth=depth, init=[]) for name, depth in self.depths.items()}
+        self._weights = BeatMemory(vector, beat_words, weight_depth)
+        self._others = {
+            name: memory.Memory(shape=vector, depth=depth, init=[])
+            for name, depth in self.depths.items()
+            if name != "weights"
+        }
 
         def read_port(depth):
             return Out(memory.ReadPort.Signature(addr_width=(depth - 1).bit_length(), shape=vector))
@@ -71,16 +129,21 @@ class LaneMemories(wiring.Component):
         """Put the writers in front of each memory."""
         m = Module()
         load, request = self.load, self.load.p
-        for name, storage in self.memories.items():
+        m.submodules.weights = self._weights
+        ports = {"weights": self._weights.read}
+        for name, storage in self._others.items():
             m.submodules[name] = storage
-            port, mine = storage.read_port(), getattr(self, name)
+            ports[name] = storage.read_port()
+        for name, port in ports.items():
+            mine = getattr(self, name)
             m.d.comb += [port.addr.eq(mine.addr), port.en.eq(mine.en), mine.data.eq(port.data)]
 
         m.d.comb += load.ready.eq(1)
         with m.If(load.valid & (request.memory != Memory.WEIGHTS) & (request.memory != Memory.BIAS)):
             m.d.comb += self.no_memory.eq(1)
-        for name, number in (("weights", Memory.WEIGHTS), ("bias", Memory.BIAS)):
-            depth, port = self.depths[name], self.memories[name].write_port(granularity=self.beat_words)
+        bias = self._others["bias"].write_port(granularity=self.beat_words)
+        for name, number, port in (("weights", Memory.WEIGHTS, self._weights.write), ("bias", Memory.BIAS, bias)):
+            depth = self.depths[name]
             refused = request.address >= depth if depth < 1 << LANE_ADDRESS_BITS else Const(0)
             m.d.comb += [port.addr.eq(request.address), port.data.eq(request.data)]
             with m.If(load.valid & (request.memory == number)):
@@ -88,10 +151,10 @@ class LaneMemories(wiring.Component):
                 with m.If(~refused):
                     m.d.comb += port.en.eq(request.enable)
 
-        scratches = [storage for name, storage in self.memories.items() if name.startswith("scratch")]
+        scratches = [storage for name, storage in self._others.items() if name.startswith("scratch")]
         for port in [storage.write_port(granularity=1) for storage in scratches]:
             m.d.comb += [port.addr.eq(self.scratch.addr), port.data.eq(self.scratch.data), port.en.eq(self.scratch.en)]
 
-        sums = self.memories["sums"].write_port()
+        sums = self._others["sums"].write_port()
         m.d.comb += [sums.addr.eq(self.new_sums.addr), sums.data.eq(self.new_sums.data), sums.en.eq(self.new_sums.en)]
         return m

@@ -18,7 +18,7 @@ from etalstm_boards.resources.report import Report, Row, report
 from etalstm_hw import generate
 from etalstm_hw.config import preset as named_preset
 
-PART = "xcvu37p"  # of both cards
+PART, AVAILABLE = "xcvu37p", XCVU37P.whole  # of both cards
 
 CAVEATS = (
     "DSP, BRAM and URAM are what Yosys infers.",
@@ -110,7 +110,7 @@ def resources(
     }
     if as_json:
         for name, result in found.items():
-            print(json.dumps({"preset": name} | as_dict(result, XCVU37P, PART)))
+            print(json.dumps({"preset": name} | as_dict(result, AVAILABLE, PART)))
     elif len(found) > 1:
         print_table(_comparison(found))
     else:
@@ -121,7 +121,7 @@ def resources(
 
 def _exceeds(found: dict[str, Report]) -> bool:
     """Print where machines exceed the limits, and tell whether any does."""
-    excess = {name: too_much(result, XCVU37P) for name, result in found.items()}
+    excess = {name: too_much(result, AVAILABLE) for name, result in found.items()}
     for name, reasons in excess.items():
         if reasons:
             print(f"{name} takes {'; '.join(reasons)}", file=sys.stderr)
@@ -132,7 +132,7 @@ def _comparison(found: dict[str, Report]) -> Table:
     """Make a table of what several machines take, with the share of the part."""
     table = Table(f"of {PART}", *(Column(name, justify="right") for name in found))
     totals = [result.total for result in found.values()]
-    shares = [total.share_of(XCVU37P) for total in totals]
+    shares = [total.share_of(AVAILABLE) for total in totals]
     for kind in KINDS:
         amounts = [_amounts(total)[kind] for total in totals]
         table.add_row(kind, *(f"{n:,} ({share[kind]:.1%})" for n, share in zip(amounts, shares, strict=True)))
@@ -143,7 +143,7 @@ def _comparison(found: dict[str, Report]) -> Table:
 
 
 def _print_report(result: Report) -> None:
-    print_table(_table(result, XCVU37P, PART))
+    print_table(_table(result, AVAILABLE, PART))
     for row in result.rows:
         if row.deepest and row is result.deepest:
             print(f"Deepest: {row.deepest.levels} levels from {row.deepest.start} to {row.deepest.end}, in {row.name}.")
@@ -151,7 +151,7 @@ def _print_report(result: Report) -> None:
         if path := _deep(row):
             reason = DEEPER_PATHS.get(row.name, "no reason known")
             print(f"Deeper than {DEEPEST_LEVELS}: {row.name}, to {path.end}: {reason}.")
-    over = [kind for kind, share in result.total.share_of(XCVU37P).items() if share > LARGEST_SHARE]
+    over = [kind for kind, share in result.total.share_of(AVAILABLE).items() if share > LARGEST_SHARE]
     print(f"Above {LARGEST_SHARE:.0%} of the part: {', '.join(over) or 'nothing'}.")
     print("\n".join(CAVEATS))
 
