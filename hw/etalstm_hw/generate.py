@@ -8,6 +8,7 @@ from amaranth.back import verilog as amaranth_verilog
 from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
 from amaranth.lib import wiring
 
+from etalstm.host.cached_build import cache_for_programs
 from etalstm.host.computer import seldom_collected
 from etalstm.host.durable import write_whole
 from etalstm_hw import contract
@@ -27,7 +28,8 @@ def component_verilog(component: wiring.Component, name: str = "top") -> str:
 
     Equal components give equal text on every machine: source locations and paths are left out.
     """
-    return amaranth_verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
+    with cache_for_programs():  # Amaranth's Yosys fails without
+        return amaranth_verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
 
 
 class Instanced(wiring.Component):

@@ -1,11 +1,13 @@
 import fcntl
 import os
+import stat
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from etalstm.errors import ToolchainError
-from etalstm.host.cached_build import cache_directory, cached_build
+from etalstm.host.cached_build import cache_directory, cache_for_programs, cached_build
 
 
 def test_cache_follows_the_environment(monkeypatch, tmp_path):
@@ -14,6 +16,43 @@ def test_cache_follows_the_environment(monkeypatch, tmp_path):
     assert cache_directory() == tmp_path / "xdg" / "eta-lstm"
     monkeypatch.setenv("ETALSTM_CACHE", str(tmp_path / "chosen"))
     assert cache_directory() == tmp_path / "chosen"
+
+
+@pytest.mark.parametrize("home", [None, "missing", "file"], ids=["no home", "a home that is not there", "no folder"])
+def test_a_user_without_a_home_has_a_private_temporary_folder(monkeypatch, tmp_path, home):
+    for name in ("ETALSTM_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HOME", str(tmp_path / str(home)))
+    if home is None:
+        monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    assert cache_directory() == tmp_path / f"eta-lstm-{os.geteuid()}"
+    assert stat.S_IMODE(cache_directory().stat().st_mode) == 0o700
+    cache_directory().chmod(0o777)
+    with pytest.raises(ToolchainError, match="can be written by other users"):
+        cache_directory()
+
+
+def test_without_any_place_for_files_the_cache_is_asked_for(monkeypatch):
+    for name in ("ETALSTM_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/nowhere")
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: (_ for _ in ()).throw(FileNotFoundError("no folder usable")))
+    with pytest.raises(ToolchainError, match=r"no place for the build cache .*no folder usable.*; set ETALSTM_CACHE"):
+        cache_directory()
+
+
+def test_programs_find_a_cache_where_there_is_no_home(monkeypatch, tmp_path):
+    monkeypatch.setenv("ETALSTM_CACHE", str(tmp_path))
+    monkeypatch.setenv("HOME", "/nowhere")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    with cache_for_programs():
+        assert os.environ["XDG_CACHE_HOME"] == str(tmp_path)
+    assert "XDG_CACHE_HOME" not in os.environ
+    monkeypatch.setenv("XDG_CACHE_HOME", "mine")
+    with cache_for_programs():
+        assert os.environ["XDG_CACHE_HOME"] == "mine"
 
 
 def test_an_impossible_cache_is_named(monkeypatch, tmp_path):

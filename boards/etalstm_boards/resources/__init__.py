@@ -1,5 +1,6 @@
 """The FPGA resources that a configuration needs, counted after synthesis by Yosys.
 
 ``units`` cuts the Verilog, ``synthesis`` maps each unit once, ``count`` and ``packing`` count it, ``depth`` finds the
-deepest logic. ``report`` combines them; begin there. ``limits`` has the limits that a design should keep to.
+deepest logic. ``report`` combines them; begin there. ``limits`` has the limits that a design should keep to, and
+``verdict`` says where it does not.
 """

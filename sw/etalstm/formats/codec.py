@@ -10,12 +10,12 @@ import numpy as np
 from numba import njit
 
 from etalstm.errors import StreamError
-from etalstm.host.cached_build import drop_older_code
+from etalstm.host.machine_code import keep_code
 from etalstm.network.storage import check_threshold
 from etalstm_hw import contract
 from etalstm_hw.contract import INDEX_CHECK, STREAM_BLOCK, STREAM_INDEX
 
-drop_older_code([Path(__file__)], contract.PARTS)
+keep_code([Path(__file__)], contract.PARTS)
 
 _INTACT, _SHORT, _MASK, _FILL = range(4)
 _PROBLEMS = {

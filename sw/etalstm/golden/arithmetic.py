@@ -11,14 +11,14 @@ import numpy as np
 from numba import njit, vectorize
 
 from etalstm.formats import codec
-from etalstm.host.cached_build import drop_older_code
+from etalstm.host.machine_code import keep_code
 from etalstm_hw import contract
 from etalstm_hw.contract import activation_tables as tables
 
 
 def drop_stale() -> None:
     """Remove cached loops that are older than a source they may contain: the multiplier, say, or the codec."""
-    drop_older_code(Path(__file__).parent.rglob("*.py"), (codec, *contract.PARTS, tables))
+    keep_code(Path(__file__).parent.rglob("*.py"), (codec, *contract.PARTS, tables))
 
 
 SMALLEST = np.float32(2.0**-126)

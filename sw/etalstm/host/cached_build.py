@@ -1,29 +1,53 @@
-"""Cached builds: folders in the user's cache, named by a hash of their inputs, that appear only when complete.
-
-Also drops outdated machine code from Numba's caches.
-"""
+"""Cached builds: folders in the user's cache, named by a hash of their inputs, that appear only when complete."""
 
 import fcntl
 import hashlib
-import inspect
 import json
 import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 
 from etalstm.errors import ToolchainError
 from etalstm.host.durable import sync
 
 
 def cache_path() -> Path:
-    """Give ``$ETALSTM_CACHE``, else ``eta-lstm`` in the XDG cache directory. The folder need not be there."""
-    chosen = os.environ.get("ETALSTM_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(chosen) if chosen else Path(base) / "eta-lstm"
+    """Give ``$ETALSTM_CACHE``, else ``eta-lstm`` in the XDG cache directory. The folder need not be there.
+
+    A user without a home that can be written has a folder of that name and the user's number among the temporary ones.
+    """
+    if chosen := os.environ.get("ETALSTM_CACHE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or _home_cache()
+    return Path(base) / "eta-lstm" if base else Path(tempfile.gettempdir()) / f"eta-lstm-{os.geteuid()}"
+
+
+def _home_cache() -> Path | None:
+    """Give the cache of the user's home; None if there is no home, or nothing can be written there."""
+    try:
+        home = Path.home()
+    except RuntimeError:  # there is no HOME, and the user is in no list
+        return None
+    cache = home / ".cache"
+    folder = cache if cache.is_dir() else home
+    return cache if folder.is_dir() and os.access(folder, os.W_OK) else None
+
+
+@contextmanager
+def cache_for_programs() -> Iterator[None]:
+    """Have programs that the block starts find a cache folder, if they look in the user's home and nothing is there."""
+    if os.environ.get("XDG_CACHE_HOME") or _home_cache():
+        yield
+        return
+    os.environ["XDG_CACHE_HOME"] = str(cache_directory())
+    try:
+        yield
+    finally:
+        del os.environ["XDG_CACHE_HOME"]
 
 
 SEAL = "sha256.json"
@@ -60,9 +84,11 @@ def cache_directory() -> Path:
 
     Raises :class:`ToolchainError` if it cannot be created, or another user could write there: programs in it are run.
     """
-    directory = cache_path()
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory = cache_path()
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileNotFoundError as error:  # no temporary folder either
+        raise ToolchainError(f"there is no place for the build cache ({error}); set ETALSTM_CACHE") from None
     except OSError as error:
         raise ToolchainError(
             f"cannot create the build cache {directory} ({error.strerror}); set ETALSTM_CACHE"
@@ -143,22 +169,3 @@ def _remove_abandoned(parent: Path) -> None:
             except BlockingIOError:
                 continue
             shutil.rmtree(working, ignore_errors=True)
-
-
-def drop_older_code(modules: Iterable[Path], others: Iterable[ModuleType] = ()) -> None:
-    """Remove the cached machine code of `modules` that is older than any of them or than any of `others`.
-
-    Numba checks only the file of the cached function itself. But the machine code contains the functions that it calls
-    and the constants that it reads. After a change of one of those, the old code would still run. `modules` are paths
-    of modules with cached functions; these import functions or constants from `others`.
-    """
-    modules = list(modules)
-    sources = [*modules, *(Path(inspect.getfile(other)) for other in others)]
-    newest = max(source.stat().st_mtime for source in sources)
-    for module in modules:
-        for index in (module.parent / "__pycache__").glob(f"{module.stem}.*.nbi"):
-            try:
-                if index.stat().st_mtime < newest:
-                    index.unlink()
-            except FileNotFoundError:
-                continue  # another process was faster

@@ -7,7 +7,7 @@ scalars are left out then, and time goes on by what they take: all else stays as
 
 from pathlib import Path
 
-from etalstm.host.cached_build import drop_older_code
+from etalstm.host.machine_code import keep_code
 from etalstm.model.machine import axi, compute, emitter, fetcher, load, queues, sequencer, state, store
 from etalstm.model.machine.compute import idle_kind, kind
 from etalstm.model.machine.latencies import DRAIN, MAC_SUM, QUIET
@@ -97,7 +97,7 @@ _MOVED = int(Counter.SCALARS_SEEN)  # the first of the counters that stand still
 _STRETCH = 64  # cycles without anything but MACs that are worth a look
 _PATIENCE = 1 << 18  # turns of `run` without any progress before it gives up
 
-drop_older_code(Path(__file__).parent.rglob("*.py"), (*contract.PARTS, distance))
+keep_code(Path(__file__).parent.rglob("*.py"), (*contract.PARTS, distance))
 
 
 @compiled

@@ -18,11 +18,11 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.functional import pad
 
-from etalstm.host.cached_build import drop_older_code
+from etalstm.host.machine_code import keep_code
 
 BITS = 8  # elements of a byte
 
-drop_older_code([Path(__file__)])
+keep_code([Path(__file__)])
 
 
 def select(elements: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

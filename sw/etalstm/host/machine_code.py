@@ -1,0 +1,47 @@
+"""The machine code that Numba keeps: where it lies, and when it is too old."""
+
+import hashlib
+import inspect
+import os
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+
+from numba.core import config
+
+import etalstm
+from etalstm.host.cached_build import cache_directory
+
+
+def keep_code(modules: Iterable[Path], others: Iterable[ModuleType] = ()) -> None:
+    """Have machine code kept, and remove that of `modules` which is older than any of them or than any of `others`.
+
+    To be called before the first function of `modules` is declared. Numba checks only the file of the cached function
+    itself. But the machine code contains the functions that it calls and the constants that it reads. After a change of
+    one of those, the old code would still run. `modules` are paths of modules with cached functions; these import
+    functions or constants from `others`.
+    """
+    modules = list(modules)
+    _find_a_place(modules[0].parent)
+    newest = _newest((*modules, *(Path(inspect.getfile(other)) for other in others)))
+    for module in modules:
+        for index in (module.parent / "__pycache__").glob(f"{module.stem}.*.nbi"):
+            try:
+                if index.stat().st_mtime < newest:
+                    index.unlink()
+            except FileNotFoundError:
+                continue  # another process was faster
+
+
+def _find_a_place(folder: Path) -> None:
+    """Where nothing can be kept beside the modules, take a folder of the cache for what is installed."""
+    if config.CACHE_DIR or os.access(folder, os.W_OK):
+        return
+    package = Path(etalstm.__path__[0])
+    installed = f"{package} {version('etalstm')} {_newest(package.rglob('*.py'))}"
+    config.CACHE_DIR = str(cache_directory() / "numba" / hashlib.sha256(installed.encode()).hexdigest()[:24])
+
+
+def _newest(sources: Iterable[Path]) -> float:
+    return max(source.stat().st_mtime for source in sources)
