@@ -1,7 +1,6 @@
 """Writes the Verilog of a configuration, and the manifest that says what the Verilog is."""
 
 import json
-from functools import partial
 from pathlib import Path
 
 from amaranth.back import verilog as amaranth_verilog
@@ -13,6 +12,7 @@ from etalstm.host.computer import seldom_collected
 from etalstm.host.durable import write_whole
 from etalstm_hw import contract
 from etalstm_hw.broadcast.broadcaster import Broadcaster
+from etalstm_hw.compute.pe import OmniPE
 from etalstm_hw.config import Config, preset
 from etalstm_hw.contract import BINARY32
 from etalstm_hw.fp.activation import Activation
@@ -41,11 +41,11 @@ class Instanced(wiring.Component):
         The Verilog module.
     signature : wiring.Signature
         Its members.
-    latency : int, optional
+    latency : int or tuple of int, optional
         Its ``LATENCY``.
     """
 
-    def __init__(self, name: str, signature: wiring.Signature, latency: int | None = None):
+    def __init__(self, name: str, signature: wiring.Signature, latency: int | tuple[int, ...] | None = None):
         self._name = name
         self.LATENCY = latency
         super().__init__(signature)
@@ -67,8 +67,8 @@ class Instanced(wiring.Component):
 def verilog(config: Config, name: str = "top", *, build: int = 0) -> str:
     """Give the Verilog of the whole accelerator; equal configurations give equal text.
 
-    What there are many of is written once each: a channel, its arithmetic units, a broadcaster. So the time that this
-    takes, and the size of the text, hardly grow with the number of channels.
+    What there are many of is written once each: a channel, its PE and arithmetic units, a broadcaster. So the time that
+    this takes, and the size of the text, hardly grow with the numbers of channels and lanes.
 
     Parameters
     ----------
@@ -92,10 +92,14 @@ def verilog(config: Config, name: str = "top", *, build: int = 0) -> str:
 
 def channel_modules(config: Config) -> dict[str, wiring.Component]:
     """Give the components of a channel's Verilog by the names of their modules; the last is ``channel``."""
-    units = {"multiplier": Multiplier, "adder": Adder, "activation": Activation}
-    modules = {unit_name: unit(BINARY32) for unit_name, unit in units.items()}
-    instances = {unit_name: partial(Instanced.of, unit_name, unit) for unit_name, unit in modules.items()}
-    return modules | {"channel": Channel(config, **{n: lambda _, make=make: make() for n, make in instances.items()})}
+    units = {"multiplier": Multiplier(BINARY32), "adder": Adder(BINARY32), "activation": Activation(BINARY32)}
+    pe = OmniPE(BINARY32, *(Instanced.of(name, units[name]) for name in ("multiplier", "adder")))
+    channel = Channel(
+        config,
+        pe=lambda _: Instanced.of("pe", pe),
+        activation=lambda _: Instanced.of("activation", units["activation"]),
+    )
+    return units | {"pe": pe, "channel": channel}
 
 
 def modules_verilog(modules: dict[str, wiring.Component]) -> str:

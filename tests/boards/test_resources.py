@@ -17,12 +17,10 @@ from etalstm_boards.resources.report import report
 from etalstm_boards.resources.units import Hierarchy
 from etalstm_hw import contract
 from etalstm_hw.axi.reader import Reader
-from etalstm_hw.compute.pe import PEArray
+from etalstm_hw.compute.pe import OmniPE, PEArray
 from etalstm_hw.config import preset
 from etalstm_hw.contract import BINARY32
 from etalstm_hw.fp.activation import Activation
-from etalstm_hw.fp.add import Adder
-from etalstm_hw.fp.multiply import Multiplier
 from etalstm_hw.generate import component_verilog
 
 
@@ -187,7 +185,7 @@ def test_shares_are_of_the_part():
 @pytest.mark.parametrize(
     ("unit", "expected"),
     [
-        (lambda: PEArray(BINARY32, 4, Multiplier, Adder), OF_PE * 4),
+        (lambda: PEArray(BINARY32, 4, OmniPE.of), OF_PE * 4),
         (lambda: Activation(BINARY32), OF_ACTIVATION),
         (lambda: Reader(ADDRESS_BITS, DATA_BITS, contract.ADDRESS_BITS), OF_READER),
     ],

@@ -1,7 +1,7 @@
 """The model's constants are those of the modules that they stand for."""
 
 from etalstm.model.machine import latencies
-from etalstm_hw.compute.pe import PEArray
+from etalstm_hw.compute.pe import OmniPE, PEArray
 from etalstm_hw.contract import BINARY32
 from etalstm_hw.fp.activation import Activation
 from etalstm_hw.fp.add import Adder
@@ -15,7 +15,7 @@ def test_latencies_of_the_arithmetic_are_the_modules():
 
 
 def test_latencies_of_the_pes_are_the_arrays():
-    pes = PEArray(BINARY32, 1, Multiplier, Adder)
+    pes = PEArray(BINARY32, 1, OmniPE.of)
     assert (pes.multiply_latency, pes.add_latency) == (latencies.PRODUCT, latencies.SUM)
 
 

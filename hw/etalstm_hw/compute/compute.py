@@ -28,8 +28,8 @@ class Compute(wiring.Component):
         Number format.
     lanes, beat_words : int
         Number of PEs; words of a beat of ``load``.
-    multiplier, adder, activation : callable
-        Make an arithmetic unit for a format.
+    pe, activation : callable
+        Make a PE and an activation unit for a format.
     activation_units : int
         How many activation units there are.
     depths : dict
@@ -68,11 +68,9 @@ class Compute(wiring.Component):
         Values that enter the activation units in this cycle.
     """
 
-    def __init__(
-        self, format, lanes, beat_words, *, multiplier, adder, activation, activation_units, depths, scratch_reads=2
-    ):
+    def __init__(self, format, lanes, beat_words, *, pe, activation, activation_units, depths, scratch_reads=2):
         self.memories = LaneMemories(format, lanes, beat_words, scratch_reads=scratch_reads, **depths)
-        self.pes = pes = PEArray(format, lanes, multiplier, adder)
+        self.pes = pes = PEArray(format, lanes, pe)
         self.units = [activation(format) for _ in range(activation_units)]
         scratch, queue, weight, bias = (
             {f"{name}_depth": depths[f"{name}_depth"]} for name in ("scratch", "queue", "weight", "bias")

@@ -4,6 +4,8 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
+from etalstm_hw.fp.add import Adder
+from etalstm_hw.fp.multiply import Multiplier
 from etalstm_hw.stream import vector_layout
 
 _WORDS = ("weight", "partial", "bias", "a", "b", "activated", "outside")  # that each lane has its own of
@@ -100,16 +102,25 @@ class OmniPE(wiring.Component):
         What the output MUX passes on, in the same cycle.
     sum : :py:`Out(format.width)`
         The adder's result, for the memory of the partial sums.
+    LATENCY : (int, int)
+        Cycles from an operation to its product, and to its sum.
     """
 
     def __init__(self, format, multiplier, adder):
         self.format, self.multiplier, self.adder = format, multiplier, adder
+        product = 1 + multiplier.LATENCY
+        self.LATENCY = product, product + adder.LATENCY
         controls = ("mac", "begins", "empty", "unit", "accumulate", "nothing", "zero", "negate")
         super().__init__(
             {name: In(format.width) for name in (*_WORDS, "scalar")}
             | {name: In(1) for name in controls}
             | {"output_select": In(Output), "result": Out(format.width), "sum": Out(format.width)}
         )
+
+    @classmethod
+    def of(cls, format) -> "OmniPE":
+        """Make a PE with the arithmetic units of a format."""
+        return cls(format, Multiplier(format), Adder(format))
 
     def elaborate(self, platform):
         """Lay out the datapath cycle by cycle."""
@@ -178,8 +189,8 @@ class PEArray(wiring.Component):
         Number format of operands and results.
     lanes : int
         Number of PEs.
-    multiplier, adder : callable
-        Make an arithmetic unit for a format, see :class:`OmniPE`.
+    pe : callable
+        Makes a PE for a format, see :class:`OmniPE`.
 
     Members
     -------
@@ -197,11 +208,9 @@ class PEArray(wiring.Component):
         See :class:`OmniPE`.
     """
 
-    def __init__(self, format, lanes, multiplier, adder):
-        self.pes = [OmniPE(format, multiplier(format), adder(format)) for _ in range(lanes)]
-        first = self.pes[0]
-        self.multiply_latency = 1 + first.multiplier.LATENCY
-        self.add_latency = self.multiply_latency + first.adder.LATENCY
+    def __init__(self, format, lanes, pe):
+        self.pes = [pe(format) for _ in range(lanes)]
+        self.multiply_latency, self.add_latency = self.pes[0].LATENCY
         vector = vector_layout(format, lanes)
         super().__init__(
             {name: In(vector) for name in _WORDS}

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.axi.axi import AXI4, join
 from etalstm_hw.compute.compute import Compute
+from etalstm_hw.compute.pe import OmniPE
 from etalstm_hw.contract import (
     BINARY32,
     ENGINE_OF,
@@ -29,8 +30,6 @@ from etalstm_hw.contract.distance import ROUND_TRIP
 from etalstm_hw.dma.load import LoadEngine
 from etalstm_hw.dma.store import StoreEngine
 from etalstm_hw.fp.activation import Activation
-from etalstm_hw.fp.add import Adder
-from etalstm_hw.fp.multiply import Multiplier
 from etalstm_hw.program.queue import InstructionQueue
 from etalstm_hw.stream import Completed, Dispatched, Group, Scalar, Slots, Windows
 
@@ -52,8 +51,8 @@ class Channel(wiring.Component):
     ----------
     config : Config
         Sizes of everything.
-    multiplier, adder, activation : callable
-        Make an arithmetic unit for a format.
+    pe, activation : callable
+        Make a PE and an activation unit for a format.
 
     Members
     -------
@@ -100,9 +99,9 @@ class Channel(wiring.Component):
         Something moved in the cycle before.
     """
 
-    def __init__(self, config, *, multiplier=Multiplier, adder=Adder, activation=Activation):
+    def __init__(self, config, *, pe=OmniPE.of, activation=Activation):
         self.config = config
-        self.multiplier, self.adder, self.activation = multiplier, adder, activation
+        self.pe, self.activation = pe, activation
         flags = ("store_done", "busy", "dma_busy", "mac_phase", "load_beats", "store_beats", "progress", "scalar_room")
         super().__init__(
             {name: Out(1) for name in flags}
@@ -134,7 +133,7 @@ class Channel(wiring.Component):
         depths = ("weight_depth", "bias_depth", "scratch_depth", "queue_depth")
         m.submodules.compute = compute = Compute(
             BINARY32, config.lanes, config.beat_words,
-            multiplier=self.multiplier, adder=self.adder, activation=self.activation,
+            pe=self.pe, activation=self.activation,
             activation_units=config.activation_units, scratch_reads=config.scratch_reads,
             depths={name: getattr(config, name) for name in depths},
         )  # fmt: skip

@@ -16,6 +16,7 @@ LEFT_OUT = (
     MODULE,
     "adder",
     "multiplier",
+    "pe",
     "activation",
     "channel.compute.pes",
     "channel.compute.memories",

@@ -4,6 +4,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
+from etalstm_hw.compute.pe import OmniPE
+from etalstm_hw.fp.add import Adder
 from etalstm_hw.fp.multiply import Multiplier
 from etalstm_hw.machine.channel import Channel
 from etalstm_hw.machine.top import Top, top_signature
@@ -48,7 +50,7 @@ class Sabotaged(wiring.Component):
 
         def channel(config):
             if next(made) == FAULTY_CHANNEL:
-                return Channel(config, multiplier=lambda format: _WrongMultiplier(format, faults[2]))
+                return Channel(config, pe=lambda f: OmniPE(f, _WrongMultiplier(f, faults[2]), Adder(f)))
             return Channel(config)
 
         m.submodules.top = top = Top(self._config, channel=channel)

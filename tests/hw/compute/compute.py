@@ -9,6 +9,7 @@ from amaranth.sim import Simulator
 
 from etalstm_hw import contract
 from etalstm_hw.compute.compute import Compute
+from etalstm_hw.compute.pe import OmniPE
 from etalstm_hw.contract import Cycle, FloatFormat, Memory, Source, Start, VectorOp
 from etalstm_hw.contract.activation_tables import PACK, SIGMOID, TANH
 
@@ -83,8 +84,7 @@ def compute(scratch_reads):
         FORMAT,
         LANES,
         BEAT_WORDS,
-        multiplier=lambda _: Unit(3, 5, MULTIPLY),
-        adder=lambda _: Unit(7, 11, ADD),
+        pe=lambda format: OmniPE(format, Unit(3, 5, MULTIPLY), Unit(7, 11, ADD)),
         activation=lambda _: ActivationUnit(),
         activation_units=UNITS,
         depths=DEPTHS,

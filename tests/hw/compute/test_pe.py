@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm_hw.compute.pe import Operation, Output, PEArray
+from etalstm_hw.compute.pe import OmniPE, Operation, Output, PEArray
 from etalstm_hw.contract import BINARY32
-from etalstm_hw.fp.add import Adder
-from etalstm_hw.fp.multiply import Multiplier
 from etalstm_sim.benches.bench import run_bench
 from tests.hw.compute.compute import FORMAT, LANES, SIGN, WORDS, Unit, add, multiply
 
@@ -43,9 +41,13 @@ def expected(name, w):
     }[name]
 
 
+def small_pe(format):
+    return OmniPE(format, Unit(3, 5, 2), Unit(7, 11, 4))
+
+
 @pytest.mark.parametrize("names", [[name] for name in CONTROL] + [list(CONTROL)])
 def test_each_operation_has_its_operands_and_its_time(names):
-    dut = PEArray(FORMAT, LANES, lambda _: Unit(3, 5, 2), lambda _: Unit(7, 11, 4))
+    dut = PEArray(FORMAT, LANES, small_pe)
     assert (dut.multiply_latency, dut.add_latency) == (3, 7)
     generator, due = random.Random(7), {}
 
@@ -83,7 +85,7 @@ def test_each_operation_has_its_operands_and_its_time(names):
 
 @pytest.mark.parametrize("name", ["activated", "outside"])
 def test_the_output_mux_passes_words_of_others_in_their_cycle(name):
-    dut = PEArray(FORMAT, LANES, lambda _: Unit(3, 5, 2), lambda _: Unit(7, 11, 4))
+    dut = PEArray(FORMAT, LANES, small_pe)
     words = [random.Random(8).randrange(WORDS) for _ in range(LANES)]
 
     async def bench(ctx):
@@ -97,5 +99,5 @@ def test_the_output_mux_passes_words_of_others_in_their_cycle(name):
 
 
 def test_gives_golden_words(tmp_path):
-    pes = PEArray(BINARY32, LANES, Multiplier, Adder)
+    pes = PEArray(BINARY32, LANES, OmniPE.of)
     run_bench(pes, "pes", Path(__file__).with_name("bench_pe.py"), tmp_path, environment={"LANES": str(LANES)})

@@ -7,6 +7,7 @@ import pytest
 from amaranth.hdl import Fragment
 from amaranth.hdl._nir import Netlist
 
+from etalstm_hw.compute.pe import OmniPE
 from etalstm_hw.config import PRESETS, Config
 from etalstm_hw.contract import BINARY32
 from etalstm_hw.fp.activation import Activation
@@ -49,8 +50,14 @@ def machine(config: Config) -> Top:
     units = {name: unit(BINARY32) for name, unit in UNITS.items()}
     for unit in units.values():
         Fragment.get(unit, None)  # one of each is: Amaranth warns of those that never are
-    instances = {name: lambda _, name=name: Instanced.of(name, units[name]) for name in units}
-    return Top(config, channel=partial(Channel, **instances))
+
+    def instance(name):
+        return Instanced.of(name, units[name])
+
+    def pe(format):
+        return OmniPE(format, instance("multiplier"), instance("adder"))
+
+    return Top(config, channel=partial(Channel, pe=pe, activation=lambda _: instance("activation")))
 
 
 def smallest(config: Config) -> Config:

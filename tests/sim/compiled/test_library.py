@@ -17,7 +17,7 @@ def test_builds_once(echo_design, echo_library):
 
 
 def test_repeated_modules_are_those_written_once_for_many():
-    assert set(repeated_modules(design(preset("test")).verilog)) == {"adder", "broadcaster", "channel", "multiplier"}
+    assert set(repeated_modules(design(preset("test")).verilog)) == {"broadcaster", "channel", "pe"}
     assert repeated_modules("module one (a);\n  two two (\n);\nendmodule\nmodule two (b);\nendmodule\n") == []
 
 
