@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
-from numba.core import config
+from numba.core import config as numba_config
 
 import etalstm
 from etalstm.host.cached_build import cache_directory
@@ -36,11 +36,12 @@ def keep_code(modules: Iterable[Path], others: Iterable[ModuleType] = ()) -> Non
 
 def _find_a_place(folder: Path) -> None:
     """Where nothing can be kept beside the modules, take a folder of the cache for what is installed."""
-    if config.CACHE_DIR or os.access(folder, os.W_OK):
+    config = vars(numba_config)  # its names are made when it is imported
+    if config["CACHE_DIR"] or os.access(folder, os.W_OK):
         return
     package = Path(etalstm.__path__[0])
     installed = f"{package} {version('etalstm')} {_newest(package.rglob('*.py'))}"
-    config.CACHE_DIR = str(cache_directory() / "numba" / hashlib.sha256(installed.encode()).hexdigest()[:24])
+    config["CACHE_DIR"] = str(cache_directory() / "numba" / hashlib.sha256(installed.encode()).hexdigest()[:24])
 
 
 def _newest(sources: Iterable[Path]) -> float:
