@@ -83,8 +83,8 @@ def test_channels_are_placed_by_ports_in_three_regions(calls):
         assert ["resize_pblock", f"region{region}", "-add", f"SLR{region}"] in calls
 
 
-def test_every_share_is_told_and_a_large_one_is_a_warning(calls):
-    told = [call[1] for call in calls if call[0] == "puts"]
+def test_every_share_is_told_and_a_large_one_is_a_warning(full):
+    told = vivado.told(full, "vcu128.tcl")
     assert "eta-lstm: the part: DSPs: 2880 of 9024, 32 %" in told
     assert "eta-lstm: SLR2, its channels: URAM: 223 of 320, 70 %" in told
     warnings = [line for line in told if line.startswith("CRITICAL WARNING")]

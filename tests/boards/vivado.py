@@ -106,6 +106,15 @@ def run(directory: Path, script: str, answers: Answers | None = None) -> list[li
     RuntimeError
         With what Tcl said, if the script fails.
     """
+    return [call for call in _calls(directory, script, answers) if call[0] != "puts"]
+
+
+def told(directory: Path, script: str) -> list[str]:
+    """Source a file of a build and give the lines that it prints."""
+    return [call[1] for call in _calls(directory, script, None) if call[0] == "puts"]
+
+
+def _calls(directory: Path, script: str, answers: Answers | None) -> list[list[str]]:
     stubs = STUBS % {"silent": f"{SILENT} {PROGRAMMING}", "queries": QUERIES, **vars(answers or Answers())}
     main = directory / "dry_run.tcl"
     main.write_text(stubs + MAIN % {"script": script})
