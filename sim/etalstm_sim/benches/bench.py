@@ -17,6 +17,7 @@ from etalstm_sim.compiled.runtime import place_runtime
 
 WAVES = "ETALSTM_WAVES"
 WAVEFORM = "dump.vcd"  # the name in cocotb's main program for Verilator
+WRITTEN: list[Path] = []  # the waveforms of this process
 # Whose assertions tell what they compared. cocotb's default is every module, NumPy and Numba among them: seconds a run.
 _TOLD = {"COCOTB_REWRITE_ASSERTION_FILES": "bench_*.py"}
 _LIBRARIES, _LIBRARY_PATH = "libraries", "LD_LIBRARY_PATH"
@@ -140,6 +141,7 @@ def run_bench(
         pass  # the results say more
     finally:
         sys.path[:] = search_path
+    WRITTEN.extend([results / WAVEFORM] if waves else [])
     hint = f"waveform: {results / WAVEFORM}" if waves else f"set {WAVES}=1 for a waveform"
     _check(report, log, hint)
     return report

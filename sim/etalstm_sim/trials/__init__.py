@@ -1,1 +1,4 @@
-"""Long campaigns on the simulated machine: arithmetic, programs, faults, coverage, model, speed. Each has a command."""
+"""Campaigns on the simulated machine: arithmetic, programs, faults, coverage, model, products, speed.
+
+Each has a command.
+"""

@@ -1,7 +1,8 @@
 """Opens the devices that a command names."""
 
-from etalstm.cli.output import say
-from etalstm.device import DEVICES, Device, open_device
+import etalstm.golden
+from etalstm.cli.output import announce_compilation, say
+from etalstm.device import DEVICES, GOLDEN, Device, open_device
 from etalstm.device.machine.hardware import HardwareDevice, is_hardware, is_simulation, open_hardware
 from etalstm.device.ranks.device import RanksDevice
 from etalstm.device.ranks.pipeline import PipelineDevice
@@ -20,6 +21,8 @@ def open_named(name: str, preset: str, **simulation) -> Device:
     if is_hardware(name):
         return open_machine(preset, name, **simulation)
     _refuse_team()
+    if name == GOLDEN:
+        announce_compilation(etalstm.golden)
     return open_device(name, preset)
 
 

@@ -12,8 +12,10 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from typer import Context, Option
 
+import etalstm.model
 from etalstm.cli.declared import with_settings
 from etalstm.cli.options import refuse
+from etalstm.cli.output import announce_compilation
 from etalstm.cli.work import PANELS, SIZES, Work
 from etalstm.host.computer import count_processors
 from etalstm.host.durable import write_whole
@@ -84,6 +86,7 @@ def model(
     config = named_preset(work.preset)
     check_sizes(batch=work.batch, steps=work.steps, boards=boards)
     _refuse_unused(context)
+    announce_compilation(etalstm.model)
     links = Links(pcie=1e9 * pcie, network=1e9 / 8 * network_gbit)
     if benchmark is None:
         if boards > 1:
@@ -200,6 +203,7 @@ def trace(
     work, shares = Work(**_with_inputs(inputs, of_work)), Shares(density, local_density)
     config, execution = named_preset(work.preset), work.execution(storage)
     check_sizes(batch=work.batch, steps=work.steps, cycles=cycles)
+    announce_compilation(etalstm.model)
     plan = plan_modelled(config, *work.sizes, execution, choose_slices=work.choose_slices)
     machine = execution.architecture
     operands = Densities(config, plan, delta=shares.delta, local=shares.local)

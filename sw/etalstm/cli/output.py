@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
@@ -13,11 +14,25 @@ from rich.table import Table
 from etalstm.errors import DeviceError
 
 ANY_WIDTH = 10_000  # characters: more than any table has
+BUSY = 0.6  # load above which another program is at work; the start of a command is less
 
 
 def say(text: str) -> None:
     """Print a remark on standard error."""
     print(text, file=sys.stderr, flush=True)
+
+
+def announce_compilation(package: ModuleType) -> None:
+    """Tell a user who may be waiting that a package's loops are about to be compiled, if they are not yet."""
+    if sys.stderr.isatty() and not importlib.import_module("etalstm.host.machine_code").is_kept(package):
+        say(f"compiling the loops of {package.__name__}, once on this computer: about a minute of one processor")
+
+
+def warn_if_busy() -> None:
+    """Say that figures of speed will be wrong, if other programs have used this computer in the last minute."""
+    load = os.getloadavg()[0]
+    if load > BUSY:
+        say(f"other programs use this computer (load {load:.1f}): speeds will be too low, and ratios may be wrong")
 
 
 def print_rows(

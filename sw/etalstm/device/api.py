@@ -96,6 +96,7 @@ class Session(SessionHooks, BothPasses[InputGradients]):
     def store_as(self, storage: Storage) -> None:
         """Store intermediates another way from the next forward pass on; weights and velocities stay.
 
+        A device that runs programs keeps them where only the thresholds change.
         ``ValueError`` if it is for another number of layers, or not one that the shape's architecture has;
         :class:`DeviceError` if the device has no such storage, or no memory for it. Then nothing has changed.
         """

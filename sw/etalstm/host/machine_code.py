@@ -34,6 +34,13 @@ def keep_code(modules: Iterable[Path], others: Iterable[ModuleType] = ()) -> Non
                 continue  # another process was faster
 
 
+def is_kept(package: ModuleType) -> bool:
+    """Tell whether machine code of a package is kept already; else the first call of its functions compiles them."""
+    folder = Path(package.__path__[0])
+    indexes = Path(vars(numba_config)["CACHE_DIR"] or folder).rglob("*.nbi")
+    return not {path.stem for path in folder.rglob("*.py")}.isdisjoint(path.name.partition(".")[0] for path in indexes)
+
+
 def _find_a_place(folder: Path) -> None:
     """Where nothing can be kept beside the modules, take a folder of the cache for what is installed."""
     config = vars(numba_config)  # its names are made when it is imported

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt
+from pydantic import AfterValidator, Field, FiniteFloat, NonNegativeInt, PositiveInt
 
 from etalstm.data.buckets import NONE
 from etalstm.network.cells import cell_named
@@ -49,6 +49,7 @@ class Origin(Record):
     input_target: float | None = None
     weight_format: str = FLOAT32
     buckets: str = NONE
+    rule: str | None = None
 
 
 class ChooserState(Record):
@@ -74,6 +75,7 @@ class Position(Progress):
     delta_threshold: float | None = Field(None, ge=0)  # None where δ is not pruned
     # Θ where a target moves it; None without one, and as long as everything is sent
     input_threshold: float | None = Field(None, ge=LEAST, le=MOST)
+    rule: dict[str, FiniteFloat] = {}  # noqa: RUF012  what a pruning rule knows; pydantic copies the default
     best: BestLoss = BestLoss()  # for the best checkpoint and early stopping
     plateau: BestLoss = BestLoss()  # for the schedule ``plateau``
     falls: NonNegativeInt = 0  # how often that schedule has lowered the learning rate

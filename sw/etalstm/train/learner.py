@@ -21,6 +21,7 @@ from etalstm.train.dropout import AnySession, LayeredSession
 from etalstm.train.loss import Loss, untrained_loss
 from etalstm.train.model import HostModel, OutputPass
 from etalstm.train.optimizers import optimizer_of
+from etalstm.train.rules import NamedRule, Seen
 from etalstm.train.settings import Settings
 from etalstm.train.significance import Significance, Skipping
 
@@ -75,8 +76,9 @@ class Learner:
     cells.
 
     `data` are in the buckets of the settings. `pruning` controls the threshold of δ, None if δ is not pruned. `sending`
-    controls Θ, None while everything is sent or Θ is fixed. `iteration` counts the iterations that are done. `h` and
-    `c`, float32, (L, B, H), are the state that the next batch begins with.
+    controls Θ, None while everything is sent or Θ is fixed. `rule`, if there is one, gives all thresholds instead.
+    `iteration` counts the iterations that are done. `h` and `c`, float32, (L, B, H), are the state that the next batch
+    begins with.
     """
 
     def __init__(self, settings: Settings, data: DataSet, device: Device, checkpoint: Checkpoint | None = None):
@@ -85,6 +87,8 @@ class Learner:
         self.identity = identity_of(settings, data)
         self.network = NetworkShape(self.identity.input_size, settings.hidden, settings.layers, settings.cell)
         self.chooser = Chooser(settings.layers, settings.policy if settings.policy in CHOOSING else SMALLEST)
+        rule = settings.rule
+        self.rule = None if rule is None else NamedRule(rule, settings.layers, settings.policy, settings.refresh)
         shape = self._shape(settings)
         self.slices = self._slices(device, shape, checkpoint)
         shape = shape.with_execution(slices=self.slices)
@@ -135,6 +139,8 @@ class Learner:
     def _storage(self) -> Storage:
         """Give how layers store now; if all are dense, theta has nothing to drop."""
         settings = self.settings
+        if self.rule:
+            return self.rule.chosen.storage
         if settings.policy not in CHOOSING:
             return Storage(settings.policy, settings.theta)
         policies = self.chooser.policies
@@ -169,8 +175,10 @@ class Learner:
             skipped, compensation = self.significance.plan(self.iteration, batch.lengths, len(batch.x))
         if isinstance(self.session, LayeredSession):
             self.session.draw_masks(self.iteration)
+        if self.rule:
+            self.apply_storage()
         self.apply_delta_inputs()
-        delta_threshold = self.pruning.threshold if self.pruning else 0.0
+        delta_threshold = self._delta_threshold
         output_pass = OutputPass(self.model, batch, self.slices, self.iteration + 1)
         outputs, back = self.session.forward_backward(
             self.model.inputs(batch.x), output_pass.run, delta_threshold=delta_threshold, measured=self._measures,
@@ -187,6 +195,8 @@ class Learner:
         self.optimizer.update(self.session, back, rate, compensation, self.iteration + 1)
         if self.sending:
             self.sending.take(reductions["input_density"])
+        if self.rule:
+            self.rule.take(Seen(self.iteration + 1, loss.mean, self.session.usage()))
         if self.data.stateful:
             self.h, self.c = outputs.h, outputs.c
         self.iteration += 1
@@ -220,9 +230,18 @@ class Learner:
         target = self.settings.input_target
         self.sending = None if target is None or threshold is None else ShareControl(target, threshold)
 
+    @property
+    def _delta_threshold(self) -> float:
+        if self.rule:
+            return self.rule.chosen.delta
+        return self.pruning.threshold if self.pruning else 0.0
+
     def apply_delta_inputs(self) -> None:
         """Set the device to the current Θ."""
-        delta_inputs = self.settings.delta_inputs_at(self.sending.threshold if self.sending else None)
+        if self.rule:
+            delta_inputs = self.rule.chosen.delta_inputs
+        else:
+            delta_inputs = self.settings.delta_inputs_at(self.sending.threshold if self.sending else None)
         if delta_inputs != self.session.shape.execution.delta_inputs:
             self.session.send_as(delta_inputs)
 
@@ -261,6 +280,8 @@ class Learner:
         chosen |= {"input_threshold": input_thresholds_text(sent.thresholds), "refresh": sent.refresh}
         chosen |= {"input_target": settings.input_target, "weight_format": settings.weight_format}
         chosen["shared_tokens"] = self.sharing.count
+        if self.rule:
+            chosen |= {"rule": settings.rule, "theta": self.session.shape.execution.storage.thresholds}
         usages = self.session.usage()
         if settings.policy in CHOOSING:
             chosen["policies"] = self.chooser.policies

@@ -30,7 +30,7 @@ from etalstm.network.execution import (
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.shared_tokens import OFF
 from etalstm.network.slices import AUTO, check_slices
-from etalstm.network.storage import MS1, POLICIES, Storage, check_threshold, default_policy, read_thresholds
+from etalstm.network.storage import DENSE, MS1, POLICIES, Storage, check_threshold, default_policy, read_thresholds
 from etalstm.network.update_rule import check_hyperparameters
 from etalstm.train.control import CHOOSING, check_delta_target, check_target
 from etalstm.train.data_settings import DATA, WITH_VECTORS, DataSettings
@@ -82,6 +82,8 @@ class Settings(DataSettings):
         :mod:`etalstm.train.significance`; `ms2` is τ.
     delta_target, input_target
         :class:`etalstm.train.control.ShareControl`; with an input_target everything is sent in the first epoch.
+    rule
+        :mod:`etalstm.train.rules`.
     input_threshold, refresh
         Θ and R of :class:`etalstm.network.delta_inputs.DeltaInputs`; Θ is kept as a text.
     shared_tokens, slices
@@ -140,7 +142,7 @@ class Settings(DataSettings):
     )  # fmt: skip
     storage: str | None = setting(
         None, f"{STORAGE_HELP}, auto (the smaller) or auto-fastest "
-        "[default: ms1 with a theta or delta target, else dense]", KEPT,
+        "[default: ms1 with a theta, delta target or rule, else dense]", KEPT,
     )  # fmt: skip
     ms2: float | None = setting(
         None, "Skip cells predicted to add less than this share of the largest, or off", KEPT, **OR_OFF
@@ -171,6 +173,10 @@ class Settings(DataSettings):
     input_target: float | None = setting(
         None, "Send this share of x and h, what moved most (--refresh is 0 then by default); or off", KEPT, **OR_OFF,
         may_differ=NEVER,
+    )  # fmt: skip
+    rule: str | None = setting(
+        None, "Pruning rule that gives --theta, --input-threshold and the threshold of δ: a name, or module.Class",
+        KEPT, may_differ=NEVER,
     )  # fmt: skip
     weight_format: str = setting(FLOAT32, WEIGHT_FORMAT_HELP, KEPT)
     shared_tokens: int | str = setting(
@@ -286,6 +292,7 @@ class Settings(DataSettings):
         if self.delta_target is not None:
             check_delta_target(self.delta_target, self.policy)
         self._check_inputs()
+        self._check_rule()
         if self.shared_tokens not in (OFF, AUTO):
             check_size("shared_tokens", self.shared_tokens)
             if self.input_target is not None:
@@ -303,6 +310,14 @@ class Settings(DataSettings):
             raise ValueError(f"an input_target moves Θ: input_threshold must be 0 with it, got {self.input_threshold}")
         if self.refresh == 1:
             raise ValueError(f"with refresh 1 everything is sent: input_target must be off, got {self.input_target}")
+
+    def _check_rule(self) -> None:
+        """Refuse what a pruning rule gives itself, and storage that prunes nothing."""
+        given = {name: getattr(self, name) != getattr(Settings, name) for name in ("theta", "input_threshold")}
+        given |= {name: getattr(self, name) is not None for name in ("delta_target", "input_target")}
+        given |= {"storage": self.policy in (DENSE, *CHOOSING)}
+        for name in (name for name, is_given in given.items() if is_given and self.rule):
+            raise ValueError(f"a rule gives the thresholds: {name} must not be given, got {getattr(self, name)}")
 
     def delta_inputs_at(self, threshold: float | None = None) -> DeltaInputs:
         """Give the delta inputs, the default of `refresh` filled in.
@@ -328,7 +343,7 @@ class Settings(DataSettings):
     @property
     def policy(self) -> str:
         """How intermediates are stored, the default filled in."""
-        return self.storage or default_policy(self.theta, prunes=self.delta_target is not None)
+        return self.storage or default_policy(self.theta, self.delta_target is not None or self.rule is not None)
 
     def execution(self, storage: Storage) -> Execution:
         """Give how a run's network is computed in the first epoch, without choices that are left to the device.

@@ -85,6 +85,8 @@ def restore(path: Path, learner: Learner, saved: Checkpoint, exempt: Collection[
     learner.chooser.state = position.chooser.model_dump()
     if learner.pruning and position.delta_threshold is not None:
         learner.pruning.threshold = position.delta_threshold
+    if learner.rule:
+        learner.rule.state = position.rule
     if learner.settings.input_target is not None:
         learner.control_sending(position.input_threshold)
     learner.significance.arrays = {name: tensors[f"significance.{name}"] for name in learner.significance.arrays}

@@ -1,6 +1,9 @@
 """Other benches on the simulated machine, as a user types them."""
 
 import json
+import os
+
+import pytest
 
 from tests.cli.typed import output
 
@@ -35,3 +38,11 @@ def test_bench_codec_keeps_up_and_holds_nothing_back(capsys):
     for entry in json.loads(out)["densities"]:
         assert entry["elements_per_cycle"] > 0.8, entry  # of two steps only one overlaps
         assert -0.001 < entry["stalled"] < 0.005, entry
+
+
+@pytest.mark.parametrize(("load", "told"), [(0.3, False), (1.4, True)])
+def test_bench_golden_warns_where_other_programs_use_the_computer(capsys, monkeypatch, load, told):
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    code, out, err = output(capsys, "bench", "golden", "--hidden", 8, "--batch", 2, "--steps", 2, "--runs", 1, "--json")
+    assert code == 0 and json.loads(out)["seconds"] > 0
+    assert ("other programs use this computer (load 1.4): speeds will be too low" in err) == told

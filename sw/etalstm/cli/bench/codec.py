@@ -1,7 +1,6 @@
 """``eta-lstm bench codec``: the codec's throughput, and how much it slows down products beside it."""
 
 import json
-from statistics import NormalDist
 from typing import Annotated
 
 import numpy as np
@@ -10,35 +9,13 @@ from typer import Option
 from etalstm.cli.devices import open_machine
 from etalstm.cli.options import parse_densities
 from etalstm.device import TrainingShape
-from etalstm.device.machine.programs import SidePrograms
 from etalstm.device.machine.session import HardwareSession
 from etalstm.network.execution import PRESET_HELP, Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import KINDS, Storage
 from etalstm_hw.contract import PARAMETER_THRESHOLDS
-
-
-def threshold_for(density: float) -> float:
-    """Give the θ with which a share of `density` of normally distributed numbers have a magnitude of at least θ."""
-    if density == 0:
-        return float(np.finfo(np.float32).max)
-    return max(NormalDist().inv_cdf(1 - density / 2), 0.0)
-
-
-def rates(alone: dict, products: dict, beside: dict, elements: int, channels: int) -> dict:
-    """Compare the counters of three programs: of streams `alone`, of `products`, and of both `beside` each other.
-
-    `elements`: how many a channel compresses, and decompresses. Gives a dict: ``elements_per_cycle`` of the compressor;
-    the decompressor takes as many. ``mac_cycles``: of a channel from each MAC instruction's start to its last MAC,
-    without streams. ``beside_mac_cycles``: the same with streams. ``stalled``: by which share the latter are more.
-    """
-    without, with_streams = (counters["mac_phase"] / channels for counters in (products, beside))
-    return {
-        "elements_per_cycle": elements / alone["cycles"],
-        "mac_cycles": without,
-        "beside_mac_cycles": with_streams,
-        "stalled": with_streams / without - 1,
-    }
+from etalstm_sim.trials.products.side import SidePrograms
+from etalstm_sim.trials.products.streams import rates, threshold_for
 
 
 def codec(

@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 from typer import Option
 
+from etalstm.cli.output import warn_if_busy
 from etalstm.golden.trainer import Rows, network_backward, network_forward
 from etalstm.host.turns import take_turns
 from etalstm.network.shape import NetworkShape, check_sizes, initial_parameters, operations
@@ -58,6 +59,7 @@ def golden(
     """Measure the exact golden forward and backward pass, and PyTorch on the same work if it is installed."""
     shape = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
     check_sizes(batch=batch, steps=steps, runs=runs)
+    warn_if_busy()
     giga = operations(shape, batch, steps) / 1e9
     works = [golden_work(shape, batch, steps)]
     if importlib.util.find_spec("torch"):

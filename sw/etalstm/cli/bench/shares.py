@@ -4,7 +4,6 @@ The divisions of ``static`` and ``inference`` in :mod:`etalstm.network.architect
 """
 
 import json
-from collections.abc import Callable
 from typing import Annotated
 
 from typer import Option
@@ -12,64 +11,14 @@ from typer import Option
 from etalstm.cli.bench.iteration import measure
 from etalstm.cli.devices import open_machine
 from etalstm.device import TrainingShape
-from etalstm.network.architecture import Architecture, Division
+from etalstm.network.architecture import Architecture
 from etalstm.network.execution import PRESET_HELP, Execution
-from etalstm.network.shape import NetworkShape, check_size, operations
-from etalstm_hw.contract import SLOTS
+from etalstm.network.shape import NetworkShape, check_size
+from etalstm_sim.trials.products.shares import ShareSweep, work
 
-ELEMENTWISE = (1, 2, 3, 4, 6)
 # With fewer steps, and one PE for element-wise work, the norms of dW take longer than dW itself: a step costs nothing.
 SIMULATED = (3, 4)
-UNEQUAL = 3  # PEs moved from outer products to MatMul, and back, around the best equal division
-# Element-wise operations on the PEs with dense storage: of a cell's forward and backward pass, and of each weight's
-# norm and update.
-OF_CELL, OF_WEIGHT = 4 + 27, 3 + 7
 TREC_10 = NetworkShape(3072, 3072, 2), 128, 18  # network, batch, steps: our benchmark shape of this name
-
-
-def work(network: NetworkShape, batch: int, steps: int) -> dict[str, float]:
-    """Give each kind of work's share of an iteration's operations."""
-    macs = operations(network, batch, steps) / 2
-    cells = network.layers * network.hidden_size * batch * steps
-    weights = sum(network.rows * network.columns_of(layer) for layer in range(network.layers))
-    kinds = {"matmul": macs * 2 / 3, "outer": macs / 3, "elementwise": OF_CELL * cells + OF_WEIGHT * weights}
-    return {kind: count / sum(kinds.values()) for kind, count in kinds.items()}
-
-
-def halves(elementwise: int, moved: int = 0) -> Division:
-    """Divide the PEs without element-wise work in halves, and move some from outer products to MatMul."""
-    outer = (SLOTS - elementwise) // 2 - moved
-    return Division(SLOTS - elementwise - outer, outer, elementwise)
-
-
-class ShareSweep:
-    """Looks for the divisions with the fewest cycles.
-
-    `measure`: gives the cycles of an architecture: of an iteration for ``static``, of a forward pass for ``inference``.
-    `report`: called with every measurement, a dict.
-    """
-
-    def __init__(self, measure: Callable[[Architecture], int], report: Callable[[dict], None]):
-        self._measure, self._report = measure, report
-        self._known: dict[Architecture, int] = {}
-
-    def training(self) -> Division:
-        """Find the division with the fewest cycles of an iteration, MatMul and outer products alike at first."""
-        best = min((halves(n) for n in ELEMENTWISE), key=lambda division: self._cycles("static", division))
-        others = [halves(best.elementwise, moved) for moved in (UNEQUAL, -UNEQUAL)]
-        return min([best, *others], key=lambda division: self._cycles("static", division))
-
-    def inference(self) -> Division:
-        """Find the division with the fewest cycles of a forward pass, with nothing for outer products."""
-        divisions = (Division(SLOTS - n, 0, n) for n in ELEMENTWISE)
-        return min(divisions, key=lambda division: self._cycles("inference", division))
-
-    def _cycles(self, name: str, division: Division) -> int:
-        architecture = Architecture(name, division)
-        if architecture not in self._known:
-            cycles = self._known[architecture] = self._measure(architecture)
-            self._report({"architecture": name, **vars(division), "cycles": cycles})
-        return self._known[architecture]
 
 
 def shares(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Option
 
-from etalstm.cli.output import with_extra
+from etalstm.cli.output import warn_if_busy, with_extra
 
 
 def torch(
@@ -18,6 +18,7 @@ def torch(
 ) -> None:
     """Measure etalstm.nn.LSTM on golden, forward and backward."""
     bench = with_extra("etalstm.nn.bench")
+    warn_if_busy()
     result = bench.measure(bench.Sizes(hidden, batch, steps, longest, runs))
     if as_json:
         print(json.dumps(result))

@@ -19,7 +19,7 @@ from etalstm.network.shape import NetworkShape, check_size
 from etalstm.research.paper.densities import PATH
 from etalstm.research.studies.page import draw, draw_sizes
 from etalstm.research.studies.page import markdown as page_of_study
-from etalstm.research.studies.reduction import FORM, OF_MS2, Reduction
+from etalstm.research.studies.reduction import FORM, NAMED, Reduction
 from etalstm.research.studies.several import USES, choose_all, read_sizes, rows_by_size
 from etalstm.research.studies.several import markdown as page_of_sizes
 from etalstm.research.studies.shrinking import FILE, ShrunkRun, read_runs, write_runs
@@ -76,7 +76,7 @@ def density(
         Option(
             help=f"{FORM} of each kind of run, with commas between; theta is one number or six, "
             "share what is left of the gates' gradients, input_threshold and weight_format as of eta-lstm train; "
-            f"then NAME=VALUE for any of {', '.join(OF_MS2)}, as of eta-lstm train, but + for commas"
+            f"then NAME=VALUE for any of {', '.join(NAMED)}, as of eta-lstm train, but + for commas"
         ),
     ] = KINDS,
     seeds: Annotated[int, Option(help=SEEDS_HELP)] = 5,

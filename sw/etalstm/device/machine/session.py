@@ -104,7 +104,8 @@ class HardwareSession(Session):
         return [*self.placement.parts, *self._programs.beside]
 
     def _store_as(self, shape):
-        self._adopt(self._planned(shape))
+        if shape.execution.storage.policies != self.shape.execution.storage.policies:
+            self._adopt(self._planned(shape))
 
     def _send_as(self, shape):
         if not same_programs(self.shape.execution.delta_inputs, shape.execution.delta_inputs, shape.network.layers):

@@ -13,19 +13,20 @@ from etalstm.network.storage import read_thresholds, thresholds_text
 from etalstm.train.settings import Settings
 
 FORM = "policy:theta:tau:share:input_threshold:weight_format"
-OF_MS2: dict[str, Callable[[str], Any]] = {  # settings that a run may name behind FORM, and how they are read
+NAMED: dict[str, Callable[[str], Any]] = {  # settings that a run may name behind FORM, and how they are read
+    "rule": str,
     "ms2_steps": int,
     "ms2_full_epochs": int,
     "ms2_without": lambda text: text.replace("+", ","),  # a comma divides runs
 }
-LATER = ("delta_target", "input_threshold", "weight_format", *OF_MS2)  # missing in runs of older studies
+LATER = ("delta_target", "input_threshold", "weight_format", *NAMED)  # missing in runs of older studies
 
 
 @dataclass(frozen=True)
 class Reduction:
     """One way to train: a storage policy, a θ, τ or None, the share of δ that is left or None, Θ, the weights' format.
 
-    The other fields are settings of MS2. Θ, of delta inputs, is stored as
+    The other fields are settings of MS2, and a pruning rule. Θ, of delta inputs, is stored as
     :func:`etalstm.network.delta_inputs.input_thresholds_text` writes it.
     """
 
@@ -38,6 +39,7 @@ class Reduction:
     ms2_steps: int | None = Settings.ms2_steps
     ms2_full_epochs: int = Settings.ms2_full_epochs
     ms2_without: str = Settings.ms2_without
+    rule: str | None = Settings.rule
 
     @classmethod
     def of(cls, text: str) -> "Reduction":
@@ -45,23 +47,23 @@ class Reduction:
 
         θ is as :func:`read_thresholds` takes it, Θ as :func:`read_input_thresholds` does; ``share`` is what is to be
         left of δ, ``format`` that of the weights. Where nothing is between two colons, θ and Θ are 0, τ and ``share``
-        are none, and weights are float32. Behind these may be ``name=value`` for each of :data:`OF_MS2`, with colons
+        are none, and weights are float32. Behind these may be ``name=value`` for each of :data:`NAMED`, with colons
         between: ``dense::0.5:ms2_without=compensation+loss``. Raises ``ValueError`` if it is none of these.
         """
         policy, *fields = text.split(":")
         numbers = [field for field in fields if "=" not in field]
         try:
-            of_ms2 = dict(field.split("=") for field in fields[len(numbers) :])
+            named = dict(field.split("=") for field in fields[len(numbers) :])
             theta, ms2, delta_target, input_threshold, weight_format = numbers + [""] * (5 - len(numbers))
             thresholds = read_input_thresholds(input_threshold or str(Settings.input_threshold))
             return cls(
                 policy, read_thresholds(theta or "0"), float(ms2) if ms2 else None,
                 float(delta_target) if delta_target else None, input_thresholds_text(thresholds),
-                weight_format or Settings.weight_format, **{n: OF_MS2[n](value) for n, value in of_ms2.items()},
+                weight_format or Settings.weight_format, **{n: NAMED[n](value) for n, value in named.items()},
             )  # fmt: skip
         except (ValueError, KeyError) as error:
-            named = ", ".join(f"{name}=" for name in OF_MS2)
-            raise ValueError(f"a run is {FORM}, all but the policy optional, then {named}, got {text!r}") from error
+            others = ", ".join(f"{name}=" for name in NAMED)
+            raise ValueError(f"a run is {FORM}, all but the policy optional, then {others}, got {text!r}") from error
 
     @classmethod
     def of_several(cls, text: str) -> list["Reduction"]:
@@ -84,12 +86,12 @@ class Reduction:
             value = getattr(self, name)
             others.append(f":{value}" if value != getattr(Settings, name) else ":")
         positional = f"{self.storage}:{thresholds_text(self.theta)}{''.join(others)}".rstrip(":")
-        return positional + "".join(f":{n}={value}".replace(",", "+") for n, value in self._of_ms2.items())
+        return positional + "".join(f":{n}={value}".replace(",", "+") for n, value in self._named.items())
 
     @property
-    def _of_ms2(self) -> dict:
-        """Give the settings of MS2 that are not the default, by name."""
-        chosen = {name: getattr(self, name) for name in OF_MS2}
+    def _named(self) -> dict:
+        """Give the settings of :data:`NAMED` that are not the default, by name."""
+        chosen = {name: getattr(self, name) for name in NAMED}
         return {name: value for name, value in chosen.items() if value != getattr(Settings, name)}
 
     def __str__(self):
@@ -99,11 +101,12 @@ class Reduction:
         sent = self.input_threshold != Settings.input_threshold
         inputs = f", Θ {self.input_threshold.replace(',', ' ')}" if sent else ""
         weights = ", bf16 weights" if self.weight_format == BF16 else ""
-        return f"{self.storage}{theta}{tau}{self._ms2_text}{delta}{inputs}{weights}"
+        rule = f", rule {self.rule}" if self.rule else ""
+        return f"{self.storage}{theta}{tau}{self._ms2_text}{delta}{inputs}{weights}{rule}"
 
     @property
     def _ms2_text(self) -> str:
         last = f", last {self.ms2_steps} steps" if self.ms2_steps is not None else ""
-        full = f", {self.ms2_full_epochs} full epochs" if "ms2_full_epochs" in self._of_ms2 else ""
+        full = f", {self.ms2_full_epochs} full epochs" if "ms2_full_epochs" in self._named else ""
         without = f", without {self.ms2_without.replace(',', ' ')}" if self.ms2_without else ""
         return last + full + without

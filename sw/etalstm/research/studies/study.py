@@ -42,6 +42,7 @@ class StudiedRun(Record):
     ms2_steps: int | None = None
     ms2_full_epochs: int = EPOCHS_FULL
     ms2_without: str = ""
+    rule: str | None = None
     seed: NonNegativeInt
     commit: str | None = None
     score: float

@@ -2,13 +2,13 @@
 
 import pytest
 
-from etalstm.cli.bench.shares import ELEMENTWISE, ShareSweep, halves, work
 from etalstm.network.architecture import Division
 from etalstm.network.shape import NetworkShape
 from etalstm.plan.plan import Plan
 from etalstm.plan.program.walk import walk
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Opcode, VectorOp
+from etalstm_sim.trials.products.shares import ELEMENTWISE, ShareSweep, halves, work
 
 ON_PES = (VectorOp.MULTIPLY, VectorOp.ADD, VectorOp.SUBTRACT)
 
