@@ -114,12 +114,13 @@ def test_runs_have_one_threshold_or_six_and_are_known_again_from_a_file():
 
 
 def test_runs_name_settings_of_ms2_behind_the_others():
-    text = "dense:0:0.5:ms2_without=compensation+loss,ms1:0.1::0.2:ms2_steps=4:ms2_full_epochs=0,dense:0"
+    text = "dense:0:0.5:ms2_without=compensation+loss,ms1:0.1::0.2:ms2_steps=4:ms2_full_epochs=0,dense:0,ms1:0:rule=my_rules.Falling"
     found = Reduction.of_several(text)
     assert [str(run) for run in found] == [
         "dense, τ 0.5, without compensation loss",
         "ms1, θ 0.1, last 4 steps, 0 full epochs, δ 0.2",
         "dense",
+        "ms1, rule my_rules.Falling",
     ]
     assert found[0].ms2_without == "compensation,loss" and (found[1].ms2_steps, found[1].ms2_full_epochs) == (4, 0)
     assert ",".join(run.text for run in found) == text
@@ -128,7 +129,7 @@ def test_runs_name_settings_of_ms2_behind_the_others():
 
 @pytest.mark.parametrize("text", ["dense:0:ms2=1", "dense:ms2_steps=some", "dense:ms2_steps=2:0.5", "dense:ms2_steps"])
 def test_refuses_what_is_no_setting_of_ms2(text):
-    with pytest.raises(ValueError, match="then ms2_steps=, ms2_full_epochs=, ms2_without=, got"):
+    with pytest.raises(ValueError, match="then ms2_steps=, ms2_full_epochs=, ms2_without=, rule=, got"):
         Reduction.of(text)
 
 

@@ -59,11 +59,11 @@ def golden(
     """Measure the exact golden forward and backward pass, and PyTorch on the same work if it is installed."""
     shape = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
     check_sizes(batch=batch, steps=steps, runs=runs)
-    warn_if_busy()
     giga = operations(shape, batch, steps) / 1e9
     works = [golden_work(shape, batch, steps)]
     if importlib.util.find_spec("torch"):
         works.append(torch_work(shape, batch, steps))
+    warn_if_busy()
     seconds, theirs = [*take_turns(works, runs).min(axis=1).tolist(), None][:2]
     result = {"seconds": seconds, "gflops": giga / seconds}
     result |= {"torch_seconds": theirs, "torch_gflops": None, "ratio": None}

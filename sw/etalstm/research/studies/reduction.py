@@ -14,10 +14,10 @@ from etalstm.train.settings import Settings
 
 FORM = "policy:theta:tau:share:input_threshold:weight_format"
 NAMED: dict[str, Callable[[str], Any]] = {  # settings that a run may name behind FORM, and how they are read
-    "rule": str,
     "ms2_steps": int,
     "ms2_full_epochs": int,
     "ms2_without": lambda text: text.replace("+", ","),  # a comma divides runs
+    "rule": str,
 }
 LATER = ("delta_target", "input_threshold", "weight_format", *NAMED)  # missing in runs of older studies
 
