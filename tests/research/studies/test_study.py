@@ -114,7 +114,8 @@ def test_runs_have_one_threshold_or_six_and_are_known_again_from_a_file():
 
 
 def test_runs_name_settings_of_ms2_behind_the_others():
-    text = "dense:0:0.5:ms2_without=compensation+loss,ms1:0.1::0.2:ms2_steps=4:ms2_full_epochs=0,dense:0,ms1:0:rule=my_rules.Falling"
+    text = "dense:0:0.5:ms2_without=compensation+loss,ms1:0.1::0.2:ms2_steps=4:ms2_full_epochs=0,dense:0,"
+    text += "ms1:0:rule=my_rules.Falling"
     found = Reduction.of_several(text)
     assert [str(run) for run in found] == [
         "dense, τ 0.5, without compensation loss",
