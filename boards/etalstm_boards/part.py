@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from fractions import Fraction
 
+from etalstm_hw.compute.memory import DEEPEST_BLOCK_RAM
 from etalstm_hw.config import Config
 from etalstm_hw.contract import BINARY32
 
@@ -41,6 +42,7 @@ class Resources:
 
 
 KINDS = tuple(member.name for member in fields(Resources))
+_LABELS = {"lut": "LUTs", "dsp": "DSPs", "bram": "block RAMs", "uram": "ultra RAMs"}  # of the kinds that are estimated
 
 # As Yosys maps them; flip-flops are not estimated, nor LUTs of control logic.
 OF_PE = Resources(lut=338, dsp=4)  # multiplier 80, adder 156, operands 102 LUTs
@@ -50,7 +52,7 @@ OF_READER = Resources(bram=4)  # of a memory port of 256 bits: what is read ahea
 
 @dataclass(frozen=True)
 class Part:
-    """A part whose chip is several regions (SLRs), the first of them below the memory."""
+    """A part whose chip is several regions (SLRs); the memory lies beside the first."""
 
     regions: tuple[Resources, ...]
 
@@ -69,7 +71,7 @@ def _memory(depth: int, bits: int) -> Resources:
     """Count the RAMs of a memory: ultra RAM above 2048 words, LUTs up to 64 words, block RAM between."""
     if depth <= _SMALL_DEPTH:
         return Resources(lut=Fraction(depth * bits, 64))
-    if depth > _ULTRA_DEPTH // 2:
+    if depth > DEEPEST_BLOCK_RAM:
         return _ultra(depth, bits)
     return Resources(bram=-(-bits // _BLOCK_BITS) * -(-depth // _BLOCK_DEPTH))
 
@@ -82,7 +84,7 @@ def _ultra(depth: int, bits: int) -> Resources:
 def _of_channel(config: Config) -> Resources:
     vector_bits = config.lanes * BINARY32.width
     beats = config.lanes // config.beat_words  # of a vector; each has a weight memory of its own
-    memories = [
+    units = [
         *[_memory(config.weight_depth, config.beat_bits)] * beats,
         *[_memory(config.scratch_depth, vector_bits)] * config.scratch_reads,
         _memory(config.queue_depth, vector_bits),
@@ -91,7 +93,7 @@ def _of_channel(config: Config) -> Resources:
         OF_ACTIVATION * config.activation_units,
         OF_READER,
     ]
-    return sum(memories, Resources())
+    return sum(units, Resources())
 
 
 def _of_broadcaster(config: Config) -> Resources:
@@ -129,6 +131,3 @@ def check_fit(config: Config, part: Part, channels: Sequence[int], name: str) ->
         ]
         if over:
             raise ValueError(f"{config.pes} PEs do not fit the {where}: they need about {', '.join(over)}")
-
-
-_LABELS = {"lut": "LUTs", "dsp": "DSPs", "bram": "block RAMs", "uram": "ultra RAMs"}

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from etalstm_hw.contract import LANE_ADDRESS_BITS, Memory
 from etalstm_hw.stream import LaneWrite, vector_layout
 
-_BLOCK_DEPTH = 2048  # more words than these are asked for in ultra RAM: a board's block RAM does not hold its weights
+DEEPEST_BLOCK_RAM = 2048  # words; deeper memories go to ultra RAM, as a board's block RAM does not hold its weights
 
 
 class BeatMemory(wiring.Component):
@@ -43,7 +43,7 @@ class BeatMemory(wiring.Component):
     def elaborate(self, platform):
         """All pieces have the same addresses."""
         m = Module()
-        attrs = {"ram_style": "ultra"} if self._depth > _BLOCK_DEPTH else {}
+        attrs = {"ram_style": "ultra"} if self._depth > DEEPEST_BLOCK_RAM else {}
         pieces = []
         for n, enable in enumerate(self.write.en):
             storage = memory.Memory(shape=self._beat_bits, depth=self._depth, init=[], attrs=attrs)

@@ -42,7 +42,7 @@ class Sequencer(wiring.Component):
     Members
     -------
     start, abort : :py:`In(1)`           pulses from the host
-    program, length : :py:`In`           byte address, number of instructions; from 2^address_bits on there are none
+    program, length : :py:`In`           byte address, number of instructions; nothing is read from 2^address_bits on
     watchdog : :py:`In(32)`              cycles without progress until ``STUCK``; 0: never
     command, data                        to and from the reader of the program's port
     o : :py:`Out(stream.Signature(Dispatched()))`

@@ -18,7 +18,7 @@ from etalstm_sim.compiled.runtime import place_runtime
 WAVES = "ETALSTM_WAVES"
 WAVEFORM = "dump.vcd"  # the name in cocotb's main program for Verilator
 WRITTEN: list[Path] = []  # the waveforms of this process
-# Whose assertions tell what they compared. cocotb's default is every module, NumPy and Numba among them: seconds a run.
+# Files whose failed assertions show the values. cocotb's default is every module, also NumPy's: seconds a run.
 _TOLD = {"COCOTB_REWRITE_ASSERTION_FILES": "bench_*.py"}
 _LIBRARIES, _LIBRARY_PATH = "libraries", "LD_LIBRARY_PATH"
 _COMPILE_FLAGS = f"-O1 {toolchain.COMPILER_LIMIT}"  # a bench is compiled more often than it runs long

@@ -56,6 +56,12 @@ def taker(bus, channel, count, stall, found):
     return testbench
 
 
+def write(dut, values, answers, testbench):
+    """Write registers while a testbench runs; `answers` fills with the answers."""
+    sent = sender(dut.bus, "aw", values.keys(), 0.0), sender(dut.bus, "w", values.values(), 0.0)
+    simulate(dut, *sent, taker(dut.bus, "b", len(values), 0.0, answers), testbench)
+
+
 def test_identify_machine_and_build():
     config = preset("test")
     dut, found = Registers(config, build=0x600DF00D), []
@@ -145,13 +151,7 @@ def test_windows_that_reach_beyond_the_addresses_cannot_be_accessed(base, stride
         assert context.get(dut.windows.size) == (size if inside else 0)
 
     answers = []
-    simulate(
-        dut,
-        sender(dut.bus, "aw", values.keys(), 0.0),
-        sender(dut.bus, "w", values.values(), 0.0),
-        taker(dut.bus, "b", len(values), 0.0, answers),
-        settle,
-    )
+    write(dut, values, answers, settle)
 
 
 @pytest.mark.parametrize(
@@ -167,10 +167,4 @@ def test_a_program_that_lies_nowhere_is_not_taken_for_another(address, readable)
             await context.tick()
         assert context.get(dut.program) == address if readable else context.get(dut.program) >= END
 
-    simulate(
-        dut,
-        sender(dut.bus, "aw", values.keys(), 0.0),
-        sender(dut.bus, "w", values.values(), 0.0),
-        taker(dut.bus, "b", len(values), 0.0, answers),
-        look,
-    )
+    write(dut, values, answers, look)

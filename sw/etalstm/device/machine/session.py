@@ -125,8 +125,7 @@ class HardwareSession(Session):
         return self._read_matrices(lambda arrays: (arrays.velocity, arrays.bias_velocity))
 
     def _read_matrices(self, of: Callable[[LayerArrays], tuple[Array, Array]]) -> list[LayerParameters]:
-        read = self.windows.read
-        matrices = [(of(each), each.tiling.gates) for each in self._map.products]
+        read, matrices = self.windows.read, [(of(each), each.tiling.gates) for each in self._map.products]
         return [LayerParameters(read(weights), read(bias), gates) for (weights, bias), gates in matrices]
 
     def _forward(self, x, lengths, h0, c0):
