@@ -1,4 +1,4 @@
-"""Trains a text classifier on a CSV of texts and labels, on golden, at last on sim: python classify_csv.py FILE"""
+"""Trains a text classifier on texts and labels, on golden, at last on sim: classify_csv.py FILE (extra `examples`)"""
 
 import csv
 import sys

@@ -1,7 +1,9 @@
 """Writes the Verilog of a configuration, and the manifest that says what the Verilog is."""
 
 import json
+import re
 from pathlib import Path
+from textwrap import fill
 
 from amaranth.back import verilog as amaranth_verilog
 from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
@@ -21,15 +23,32 @@ from etalstm_hw.fp.multiply import Multiplier
 from etalstm_hw.machine.channel import Channel
 from etalstm_hw.machine.top import Top, top_signature
 
+LINE = 120
+"""Characters of a line of ports."""
+_ABOVE_PACKAGES = re.compile(r'(?<=["|])/[^"|]*/(?=(?:etalstm\w*|amaranth)/)')  # in the attribute src
+
 
 @seldom_collected()
-def component_verilog(component: wiring.Component, name: str = "top") -> str:
-    """Convert a component to Verilog.
+def component_verilog(component: wiring.Component, name: str = "top", *, source_lines: bool = False) -> str:
+    """Convert a component to Verilog, its ports in the order of :func:`ports`.
 
-    Equal components give equal text on every machine: source locations and paths are left out.
+    Equal components give equal text on every machine: paths are left out. With `source_lines` attributes ``src`` tell
+    file and line of what a statement or a signal comes from, from the package's folder on.
     """
     with cache_for_programs():  # Amaranth's Yosys fails without
-        return amaranth_verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
+        text = amaranth_verilog.convert(
+            component, name=name, emit_src=source_lines, strip_internal_attrs=not source_lines
+        )
+    if source_lines:
+        text = _ABOVE_PACKAGES.sub("", text)
+    order = [port["name"] for port in ports(component.signature)]
+
+    def ordered(match: re.Match[str]) -> str:
+        """Give a header anew; ports of other clock domains are last."""
+        names = sorted(re.split(r",\s*", match[1]), key=lambda port: order.index(port) if port in order else len(order))
+        return fill(f"module {name}({', '.join(names)});", LINE, break_long_words=False)
+
+    return re.sub(rf"^module {name}\((.*?)\);", ordered, text, count=1, flags=re.MULTILINE | re.DOTALL)
 
 
 class Instanced(wiring.Component):
@@ -64,7 +83,7 @@ class Instanced(wiring.Component):
         return Instance(self._name, **ports)
 
 
-def verilog(config: Config, name: str = "top", *, build: int = 0) -> str:
+def verilog(config: Config, name: str = "top", *, build: int = 0, source_lines: bool = False) -> str:
     """Give the Verilog of the whole accelerator; equal configurations give equal text.
 
     What there are many of is written once each: a channel, its PE and arithmetic units, a broadcaster. So the time that
@@ -77,6 +96,8 @@ def verilog(config: Config, name: str = "top", *, build: int = 0) -> str:
         Name of the outermost module.
     build : int
         What the BUILD register reads as.
+    source_lines : bool
+        As in :func:`component_verilog`.
     """
     modules = channel_modules(config)
     modules["broadcaster"] = broadcaster = Broadcaster(config)
@@ -87,7 +108,7 @@ def verilog(config: Config, name: str = "top", *, build: int = 0) -> str:
         broadcaster=lambda _: Instanced.of("broadcaster", broadcaster),
         build=build,
     )
-    return modules_verilog(modules)
+    return modules_verilog(modules, source_lines=source_lines)
 
 
 def channel_modules(config: Config) -> dict[str, wiring.Component]:
@@ -102,9 +123,12 @@ def channel_modules(config: Config) -> dict[str, wiring.Component]:
     return units | {"pe": pe, "channel": channel}
 
 
-def modules_verilog(modules: dict[str, wiring.Component]) -> str:
+def modules_verilog(modules: dict[str, wiring.Component], *, source_lines: bool = False) -> str:
     """Give one text with a module for each component, named by its key; the last one comes first."""
-    return "\n".join(component_verilog(component, module) for module, component in reversed(modules.items()))
+    return "\n".join(
+        component_verilog(component, module, source_lines=source_lines)
+        for module, component in reversed(modules.items())
+    )
 
 
 def ports(signature: wiring.Signature) -> list[dict]:
@@ -142,8 +166,10 @@ def header(config: Config, preset_name: str) -> str:
     )
 
 
-def write(preset_name: str, directory: Path) -> list[Path]:
+def write(preset_name: str, directory: Path, *, source_lines: bool = False) -> list[Path]:
     """Write ``top.v`` and ``manifest.json`` of a preset into a folder, which is created.
+
+    `source_lines` is as in :func:`component_verilog`.
 
     Raises
     ------
@@ -155,7 +181,7 @@ def write(preset_name: str, directory: Path) -> list[Path]:
     config = preset(preset_name)
     directory.mkdir(parents=True, exist_ok=True)
     texts = {
-        "top.v": header(config, preset_name) + verilog(config),
+        "top.v": header(config, preset_name) + verilog(config, source_lines=source_lines),
         "manifest.json": json.dumps(manifest(config, preset_name), indent=2) + "\n",
     }
     for name, text in texts.items():

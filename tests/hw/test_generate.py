@@ -4,6 +4,8 @@ import pytest
 
 from etalstm_hw import contract, generate
 from etalstm_hw.config import PRESETS, preset
+from etalstm_hw.contract import BINARY32
+from etalstm_hw.fp.multiply import Multiplier
 from etalstm_hw.machine.top import top_signature
 from etalstm_sim.compiled.library import design
 from etalstm_sim.compiled.lint import lint
@@ -25,7 +27,7 @@ def test_every_preset_elaborates(name, monkeypatch, tmp_path):
     if name == "u280" and preset(name) == preset("vcu128"):
         pytest.skip("the same as vcu128")
     text = verilog(name)
-    monkeypatch.setattr(generate, "verilog", lambda _: text)
+    monkeypatch.setattr(generate, "verilog", lambda _, source_lines: text)
     paths = generate.write(name, tmp_path / "made")
     manifest = json.loads((tmp_path / "made" / "manifest.json").read_text())
     assert [path.name for path in paths] == ["top.v", "manifest.json"]
@@ -35,12 +37,19 @@ def test_every_preset_elaborates(name, monkeypatch, tmp_path):
     comments, _, rest = (tmp_path / "made" / "top.v").read_text(encoding="utf-8").partition("module top(")
     assert f"preset {name}: " in comments.splitlines()[0]
     assert f"{preset(name).digest:#010x}" in comments
-    named = {word.strip(" ,)\n") for word in rest.split(";")[0].split(",")}
-    assert named == {port["name"] for port in manifest["ports"]}
+    named = [word.strip(" )\n") for word in rest.split(";")[0].split(",")]
+    assert named == [port["name"] for port in manifest["ports"]]
 
 
 def test_equal_configurations_give_equal_text():
     assert generate.verilog(preset("test")) == verilog("test")
+
+
+def test_source_lines_name_files_from_the_package_on():
+    text = generate.component_verilog(Multiplier(BINARY32), "multiplier", source_lines=True)
+    assert 'src = "etalstm_hw/fp/multiply.py:' in text
+    assert 'src = "/' not in text and "|/" not in text
+    assert "src =" not in generate.component_verilog(Multiplier(BINARY32), "multiplier")
 
 
 def test_an_unknown_preset_is_refused(tmp_path):

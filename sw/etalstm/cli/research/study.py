@@ -55,7 +55,7 @@ def _can_draw() -> bool:
     return can_draw()
 
 
-KINDS = "dense,ms1:0.1,ms1-bf16:0.1,ms1-bf16:0.2,ms1-bf16:0.1:0.05,ms1-bf16:0.2:0.1"
+KINDS = "dense,ms1:0.1,ms1-bf16:0.1,ms1-bf16:0.2,ms1-bf16:0.1:0.5,ms1-bf16:0.1:0.8"
 TRAINED = (
     "hidden layers batch steps embedding epochs iterations optimizer learning_rate decay momentum dropout clip "
     "evaluation_batches"

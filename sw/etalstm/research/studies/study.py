@@ -109,7 +109,8 @@ def run_study(
         result = result_of(subject.train(chosen[reduction, seed]))
         study["runs"].append(dataclasses.asdict(reduction) | {"seed": seed, "commit": code} | result)
         write_whole(path, json.dumps(study, indent=1) + "\n")
-        report(f"{reduction}, seed {seed}: {result['score']:.4g}, footprint {result['footprint']:.3f}")
+        none = ", no cell skipped" if reduction.ms2 and not result["cells_skipped"] else ""
+        report(f"{reduction}, seed {seed}: {result['score']:.4g}, footprint {result['footprint']:.3f}{none}")
     return study
 
 
