@@ -45,7 +45,7 @@ def test_usage_counts_what_streams_hold(policy, theta):
         assert usage.kept == tuple(np.count_nonzero(kind) for kind in p)
         assert usage.delta_kept == np.count_nonzero(session._results[layer].delta)
         assert usage.footprint < usage.real_footprint
-        assert usage.backward_arithmetic == usage.delta_density <= 1
+        assert usage.backward_multiplications == usage.delta_density <= 1
     total = sum(session.usage(), Usage())
     assert total.cells == 10 and total.skipped == 0 and set(total.summary()["densities"]) == set("ifgosr")
     assert total.footprint == 1 if policy == "dense" else total.footprint < 1

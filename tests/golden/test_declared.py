@@ -6,6 +6,7 @@ import pytest
 from etalstm.golden import reference
 from etalstm.golden.fast import declared
 from etalstm.golden.passes import active_steps
+from etalstm.golden.product import FloatProduct
 from etalstm.network.cells.hlstm import HLSTM
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.storage import LayerStorage
@@ -35,13 +36,14 @@ def test_the_compiled_pass_of_a_declared_cell_has_the_bits_of_the_reference(cell
     thresholds = (0.05 if policy != "dense" else 0.0,) * len(cell.kinds)
     skipped, delta_threshold = np.array([0, 1, 0, 0], bool), 0.05 if policy != "dense" else 0.0
     given = x, h0, c0, active, LayerStorage(policy, thresholds), skipped
-    expected, broadcasts = reference.cell_forward(cell, matrices, *given)
+    multiplied = [FloatProduct(*matrix) for matrix in matrices]
+    expected, broadcasts = reference.cell_forward(cell, multiplied, *given)
     actual = declared.layer_forward(cell, matrices, *given)
     for name in ("h", "c", "kept"):
         assert_same_bits(name, getattr(actual, name), getattr(expected, name))
 
     final = dy, dh, dc, delta_threshold, SLICES
-    *of_inputs, products = reference.cell_backward(cell, matrices, expected, broadcasts, *final)
+    *of_inputs, products = reference.cell_backward(cell, multiplied, expected, broadcasts, *final)
     back = declared.layer_backward(cell, [weights for weights, _ in matrices], actual, *final)
     for name, array, wanted in zip(("dx", "dh0", "dc0"), (back.dx, back.dh0, back.dc0), of_inputs, strict=True):
         assert_same_bits(name, array, wanted)

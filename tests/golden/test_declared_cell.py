@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from etalstm.golden.passes import active_steps
+from etalstm.golden.product import FloatProduct
 from etalstm.golden.reference import cell_backward, cell_forward
 from etalstm.network.cells.hlstm import HLSTM
 from tests.network.cells.coupled import COUPLED
@@ -83,10 +84,10 @@ def test_gradients_of_a_declared_cell_are_those_of_its_equations(cell, equations
     dy = generator.standard_normal((STEPS, BATCH, UNITS), np.float32) * active[:, :, None]
     dh, dc = generator.standard_normal((2, BATCH, UNITS), np.float32)
 
-    matrices = [(arguments[f"w{n}"], arguments[f"b{n}"]) for n in range(len(cell.products))]
+    products = [FloatProduct(arguments[f"w{n}"], arguments[f"b{n}"]) for n in range(len(cell.products))]
     states = arguments["h0"], arguments["c0"]
-    forward, broadcasts = cell_forward(cell, matrices, arguments["x"], *states, active)
-    dx, dh0, dc0, of_products = cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc)
+    forward, broadcasts = cell_forward(cell, products, arguments["x"], *states, active)
+    dx, dh0, dc0, of_products = cell_backward(cell, products, forward, broadcasts, dy, dh, dc)
     actual = {"x": dx, "h0": dh0, "c0": dc0}
     for n, (dw, db, _) in enumerate(of_products):
         actual |= {f"w{n}": dw, f"b{n}": db}

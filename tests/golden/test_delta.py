@@ -5,10 +5,10 @@ import pytest
 
 from etalstm.golden import reference
 from etalstm.golden.arithmetic import add, multiply
-from etalstm.golden.cell import GateSums
 from etalstm.golden.fast import compiled
 from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
 from etalstm.golden.passes import active_steps
+from etalstm.golden.product import FloatProduct, GateSums, weight_gradients
 from etalstm.golden.reference import cell_forward
 from etalstm.network.delta_inputs import OFF, LayerInputs
 from etalstm.network.storage import Storage
@@ -58,8 +58,8 @@ def test_a_step_adds_the_sum_of_what_has_moved_to_the_sums_of_the_step_before(re
     operands = np.concatenate([x, got["h"][:-1]], axis=2)
     h_active = np.concatenate([active[:1], active[:-1]])
     real = [active] * x.shape[2] + [h_active] * (weights.shape[0] // 4)
-    sums, z = GateSums(inputs, active, x.shape[2]), {}
-    found = [sums.step(t, weights, bias, operands[t]) for t in range(len(x))]
+    sums, z = GateSums(FloatProduct(weights, bias), inputs, active, x.shape[2]), {}
+    found = [sums.step(t, operands[t]) for t in range(len(x))]
     got_sent = np.concatenate([got["x_sent"], got["h_sent"]], axis=2)
     assert_same_bits("sent", got_sent, np.stack([sent for _, sent in found]))
     for b in range(active.shape[1]):
@@ -113,7 +113,7 @@ def test_gradients_collect_down_to_the_step_at_which_an_element_was_sent(refresh
     for name, expected in backward_by_definition(arguments[0], got, inputs, *arguments[6:]).items():
         assert_same_bits(name, got[name], expected)
     sent = np.concatenate([got["x_sent"], got["h_sent"]], axis=2)
-    weights, bias = reference.weight_gradients(got["delta"], got["delta"], sent)
+    weights, bias = weight_gradients(got["delta"], got["delta"], sent)
     assert_same_bits("weights", got["weights"], weights)
     assert_same_bits("bias", got["bias"], bias)
 
@@ -171,7 +171,8 @@ def test_threads_that_share_sequences_give_the_bits_of_the_reference(monkeypatch
 def test_with_a_refresh_at_every_step_thresholds_change_no_bit(engine, batch):
     arguments = slow_layer(np.random.default_rng(8), batch=batch)
     without = passes(engine, arguments, OFF)
-    assert without["x_sent"] is without["x"] and np.shares_memory(without["h_sent"], without["h"])
+    if engine is compiled:  # which copies nothing
+        assert without["x_sent"] is without["x"] and np.shares_memory(without["h_sent"], without["h"])
     for name, array in passes(engine, arguments, LayerInputs(0.5, 0.5, 1)).items():
         assert_same_bits(name, array, without[name])
 

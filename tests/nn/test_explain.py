@@ -38,7 +38,7 @@ def test_each_layer_is_told_in_order_with_what_it_saves():
         6, 4, 8, 16,
     )  # fmt: skip
     assert below.usage.real / below.usage.elements == sum(LENGTHS) / 24
-    assert 0 < below.usage.footprint < 1 and below.usage.arithmetic < 1
+    assert 0 < below.usage.footprint < 1 and below.usage.multiplications < 1
     assert (above.usage.footprint, above.usage.real, above.shape.execution.slices) == (1, above.usage.elements, 2)
     assert (above.device, above.groups, above.memory_bytes) == ("golden", None, 0)
     assert [(made.function, made.again) for made in told.maps] == [("tanh", True)]

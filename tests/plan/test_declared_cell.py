@@ -6,6 +6,7 @@ import pytest
 from etalstm.device import open_device
 from etalstm.device.machine.windows import Windows
 from etalstm.golden.passes import active_steps
+from etalstm.golden.product import FloatProduct
 from etalstm.golden.reference import cell_backward, cell_forward, column_norms, descend
 from etalstm.network.cells.hlstm import HLSTM
 from etalstm.network.execution import Execution
@@ -90,13 +91,13 @@ class Iteration:
     def _forward(self, storage, skipped):
         self.passes, x = [], self.x
         for layer, pairs in enumerate(self.matrices):
-            matrices = [
-                [canonical(array, len(product.gates)) for array in pair]
+            products = [
+                FloatProduct(*(canonical(array, len(product.gates)) for array in pair))
                 for product, pair in zip(self.cell.products, pairs, strict=True)
             ]
             states = self.h0[layer], self.c0[layer]
-            forward, broadcasts = cell_forward(self.cell, matrices, x, *states, self.active, storage, skipped[layer])
-            self.passes.append((matrices, forward, broadcasts))
+            forward, broadcasts = cell_forward(self.cell, products, x, *states, self.active, storage, skipped[layer])
+            self.passes.append((products, forward, broadcasts))
             x = forward.y
 
     def _backward(self, delta_threshold):
@@ -143,13 +144,13 @@ def check_gradients(machine, plan, data):
 
 
 def check_update(machine, plan, data):
-    for layer, (matrices, _, _), results in zip(plan.map.layers, data.passes, data.gradients, strict=True):
-        for arrays, (weights, bias), (dw, db, _) in zip(layer.products, matrices, results[3], strict=True):
+    for layer, (products, _, _), results in zip(plan.map.layers, data.passes, data.gradients, strict=True):
+        for arrays, product, (dw, db, _) in zip(layer.products, products, results[3], strict=True):
             name, gates = arrays.columns.name, arrays.tiling.gates
-            expected, _ = descend(weights, np.zeros_like(weights), dw, RULE, RULE.weight_decay)
+            expected, _ = descend(product.weights, np.zeros_like(product.weights), dw, RULE, RULE.weight_decay)
             assert_same_bits(name, canonical(machine.read(arrays.columns), gates), expected)
             assert_same_bits(arrays.rows.name, machine.read(arrays.rows), machine.read(arrays.columns))
-            expected, _ = descend(bias, np.zeros_like(bias), db, RULE, np.float32(0))
+            expected, _ = descend(product.bias, np.zeros_like(product.bias), db, RULE, np.float32(0))
             assert_same_bits(arrays.bias.name, canonical(machine.read(arrays.bias), gates), expected)
 
 

@@ -150,7 +150,7 @@ def test_a_language_is_learnt(tmp_path):
 def test_reduced_runs_log_what_they_kept_and_sum_it_up(tmp_path):
     last = train(tmp_path, REDUCED)
     entries = [entry for entry in log(tmp_path) if entry["kind"] == "iteration"]
-    assert {"densities", "delta_density", "cells_skipped", "footprint", "arithmetic"} <= entries[0].keys()
+    assert {"densities", "delta_density", "cells_skipped", "footprint", "multiplications"} <= entries[0].keys()
     assert set(entries[0]["densities"]) == set("ifgosr")
     chosen = {(tuple(entry["theta"]), entry["storage"], entry["ms2"]) for entry in entries}
     assert chosen == {(REDUCED.theta, "ms1-bf16", 0.3)}
@@ -158,7 +158,7 @@ def test_reduced_runs_log_what_they_kept_and_sum_it_up(tmp_path):
     assert not entries[0]["cells_skipped"] and entries[-1]["cells_skipped"] and entries[0]["cells"] == 16
     assert entries[-1]["footprint"] < entries[0]["footprint"] < 0.75
     saved = last["saved"]
-    assert 0 < saved["cells_skipped"] < 1 and saved["backward_arithmetic"] < saved["arithmetic"] < 1
+    assert 0 < saved["cells_skipped"] < 1 and saved["backward_multiplications"] < saved["multiplications"] < 1
     assert saved["footprint"] == pytest.approx(np.mean([entry["footprint"] for entry in entries]))
 
 
@@ -234,7 +234,7 @@ def test_delta_inputs_are_part_of_a_run_and_leave_out_products(tmp_path):
     )
     assert {(entry["input_threshold"], entry["refresh"]) for entry in delta} == {("0.3", 0)}
     for a, b in zip(whole, delta, strict=True):
-        assert b["input_density"] < 0.7 * a["input_density"] and b["arithmetic"] < a["arithmetic"]
+        assert b["input_density"] < 0.7 * a["input_density"] and b["multiplications"] < a["multiplications"]
     for changes, message in (
         ({"input_threshold": "0.2"}, "its input_threshold is 0.3, here it is 0.2"),
         ({"refresh": 4}, "its refresh is 0, here it is 4"),

@@ -10,7 +10,7 @@ from etalstm.network.storage import Usage
 from etalstm.train.progress import ProgressReport, describe_saved
 
 ENTRY = {"kind": "iteration", "iteration": 1034, "loss": 2.0, "accuracy": 0.125, "cycles": 1_000_000, "seconds": 0.5,
-         "footprint": 0.45, "backward_arithmetic": 0.3}  # fmt: skip
+         "footprint": 0.45, "backward_multiplications": 0.3}  # fmt: skip
 EPOCH = {"kind": "epoch", "iteration": 1034, "epoch": 3, "loss": 1.5, "cycles": 0, "split": "validation"}
 
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -13,9 +14,22 @@ from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.golden.fast.declared import ProductGradients
 from etalstm.golden.fast.sums import column_norms
+from etalstm.golden.integers import IntegerProduct, Peak, QuantisedMatrix
 from etalstm.golden.passes import LayerBackward
-from etalstm.golden.trainer import Rows, layer_usage, network_backward, network_forward, network_outputs, network_update
+from etalstm.golden.product import FloatProduct
+from etalstm.golden.trainer import (
+    Rows,
+    integer_backward,
+    integer_forward,
+    layer_usage,
+    network_backward,
+    network_forward,
+    network_outputs,
+    network_update,
+)
+from etalstm.network.arithmetic import digits
 from etalstm.network.execution import FLOAT32
+from etalstm.network.exponents import Peaks
 from etalstm.network.shape import LayerGradients, LayerParameters, canonical_rows, pytorch_rows
 from etalstm.network.storage import KINDS, Usage
 from etalstm.network.update_rule import UpdateRule
@@ -117,6 +131,82 @@ class GoldenSession(Session):
         return {"cycles": 0}
 
 
+class IntegerSession(GoldenSession):
+    """The same with an arithmetic of integers; :class:`etalstm.device.api.Session` chooses the exponents."""
+
+    exact = True
+
+    def _take(self, layers: list[Rows]) -> None:
+        self._layers, arithmetic = layers, self.shape.execution.arithmetic
+        self._matrices = [QuantisedMatrix.of(FloatProduct(rows.weights, rows.bias), arithmetic) for rows in layers]
+
+    def _products_now(self) -> list[list[IntegerProduct]]:
+        """Give the products of each layer with the present exponents; nothing has been quantised with them yet."""
+        network, exponents, found = self.shape.network, self._exponents, []
+        for layer in range(network.layers):
+            sizes = {"x": network.inputs_of(layer)}
+            for product in network.declared.products:
+                number = len(found)
+                widths = tuple(sizes.get(name, network.hidden_size) for name in product.operands)
+                of_operands = tuple(map(int, exponents.operands[number, : len(widths)]))
+                given = self._matrices[number], self.shape.execution.arithmetic, widths, of_operands
+                found.append(IntegerProduct(*given, int(exponents.delta[number])))
+        size = len(network.declared.products)
+        return [found[first : first + size] for first in range(0, len(found), size)]
+
+    def _forward(self, x: np.ndarray, lengths: np.ndarray, h0: np.ndarray, c0: np.ndarray) -> Outputs:
+        self._multiplied, shape = self._products_now(), self.shape
+        self._passes = integer_forward(
+            self._multiplied, x, lengths, h0, c0, shape.execution, self._skipped, shape.network.declared
+        )
+        return Outputs(*network_outputs(self._passes))
+
+    def _backward(self, dy: np.ndarray, dh: np.ndarray, dc: np.ndarray, delta_threshold: float) -> None:
+        for layer, now in zip(self._multiplied, self._products_now(), strict=True):
+            for product, other in zip(layer, now, strict=True):
+                product.delta_exponent, product.delta_peak = other.delta_exponent, Peak()
+        self._results = integer_backward(
+            self._multiplied, self._passes, dy, dh, dc, delta_threshold, self.shape.network.declared
+        )
+        self._products = [product for layer in self._results for product in layer.products]
+
+    def _operand_peaks(self) -> Peaks:
+        found = Peaks(*(np.zeros(self._exponents.operands.shape, kind) for kind in (np.float64, np.int64)))
+        for number, product in enumerate(chain.from_iterable(self._multiplied)):
+            for place, peak in enumerate(product.operand_peaks):
+                found.largest[number, place], found.saturated[number, place] = peak.largest, peak.saturated
+        return found
+
+    def _delta_peaks(self) -> Peaks:
+        peaks = [product.delta_peak for layer in self._multiplied for product in layer]
+        return Peaks(np.array([p.largest for p in peaks]), np.array([p.saturated for p in peaks]))
+
+    def _gradient_sums(self) -> list[np.ndarray]:
+        return [np.concatenate([p.weight_sums, p.bias_sums[:, None]], axis=1) for p in self._products]
+
+    def _take_gradient_sums(self, sums: list[np.ndarray]) -> None:
+        self._products = [
+            replace(product, weight_sums=taken[:, :-1], bias_sums=taken[:, -1])
+            for product, taken in zip(self._products, sums, strict=True)
+        ]
+
+    def _digits(self, layer: int, number: int) -> int:
+        """Count the digits that the δ of one of a layer's products is sent as."""
+        product = self._multiplied[layer][number]
+        return int(digits(product.delta_numbers(self._results[layer].products[number].delta)).sum())
+
+    def _usage(self) -> list[Usage]:
+        peaks, size = self._delta_peaks(), len(self.shape.network.declared.products)
+        return [
+            replace(
+                usage,
+                saturated=int(peaks.saturated[layer * size : (layer + 1) * size].sum()),
+                delta_digits=sum(self._digits(layer, n) for n in range(size)),
+            )
+            for layer, usage in enumerate(super()._usage())
+        ]
+
+
 def _gradients_of(product: LayerBackward | ProductGradients) -> LayerGradients:
     return LayerGradients(product.weights, product.bias, partial(pytorch_rows, gates=product.gates))
 
@@ -131,4 +221,4 @@ class GoldenDevice(Device):
         super().__init__(GOLDEN, preset)
 
     def _create(self, shape: TrainingShape) -> Session:
-        return GoldenSession(shape)
+        return IntegerSession(shape) if shape.execution.arithmetic.exact else GoldenSession(shape)

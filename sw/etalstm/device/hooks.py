@@ -8,6 +8,7 @@ import numpy as np
 from etalstm.device.results import Outputs, clear_padding
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError
+from etalstm.network.exponents import Exponents, Peaks
 from etalstm.network.shape import LayerGradients, LayerParameters
 from etalstm.network.shared_tokens import SharedTokens
 from etalstm.network.storage import Usage
@@ -31,6 +32,7 @@ class SessionHooks(ABC):
     _skipped: np.ndarray
     _lengths: np.ndarray
     _shared: SharedTokens | None
+    _exponents: Exponents  # of the next pass, with integers
 
     @property
     def _steps(self) -> int:
@@ -70,6 +72,26 @@ class SessionHooks(ABC):
     def _backward(self, dy: np.ndarray, dh: np.ndarray, dc: np.ndarray, delta_threshold: float) -> None:
         """Run backward; dy is +0 at padded steps."""
 
+    def _operand_peaks(self) -> Peaks:
+        """Read, with integers, what the last forward pass has quantised with each exponent of an operand."""
+        raise DeviceError("this device computes in float32")
+
+    def _set_exponents(self, delta: np.ndarray, operands: np.ndarray) -> None:
+        """Take, with integers, the exponents for the next pass of whoever has chosen them for several sessions."""
+        self._exponents.delta, self._exponents.operands = delta, operands
+
+    def _gradient_sums(self) -> list[np.ndarray]:
+        """Give, with integers, the sums of each matrix's gradients, int64, (R, K + 1): the last column is of db."""
+        raise DeviceError("this device computes in float32")
+
+    def _take_gradient_sums(self, sums: list[np.ndarray]) -> None:
+        """Replace the sums of the last backward pass by others, those of the whole batch."""
+        raise DeviceError("this device computes in float32")
+
+    def _delta_peaks(self) -> Peaks:
+        """Read, with integers, what the last backward pass has quantised with each exponent of δ."""
+        raise DeviceError("this device computes in float32")
+
     @abstractmethod
     def _dx(self) -> np.ndarray:
         """Read dx, (T, B, I)."""
@@ -91,6 +113,10 @@ class SessionHooks(ABC):
         if self.when_whole:
             for layer, gradients in reversed(list(enumerate(self._gradients()))):
                 self.when_whole(layer, gradients)
+
+    def _complete_gradients(self) -> None:
+        """Go on, with integers, once the backward pass stands: exponents and sums are final."""
+        self._report_gradients()
 
     def _take_gradients(self, gradients: list[LayerGradients]) -> None:
         """Replace the gradients of the last backward pass by others, for the update."""

@@ -10,20 +10,20 @@ from functools import partial
 import numpy as np
 
 from etalstm.golden.arithmetic import add, multiply
-from etalstm.golden.cell import CollectedGradients, GateSums, evaluate, mac_sums, pruned, stored
+from etalstm.golden.cell import evaluate, stored
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps, without_padding
+from etalstm.golden.product import FloatProduct
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.delta_inputs import OFF
-from etalstm.network.slices import slice_ranges, tree_total
 from etalstm.network.storage import LayerStorage
 
 DENSE = LayerStorage()
 
 
-def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None, delta_inputs=OFF, shared=None):
+def cell_forward(cell, products, x, h0, c0, active, storage=DENSE, skipped=None, delta_inputs=OFF, shared=None):
     """Run a layer of any declared cell forward over T steps.
 
-    `matrices` are the (weights, bias) of each product: float32, (G*H, K) and (G*H,) with G gates, canonical rows. The
+    `products` are the cell's, each a :class:`FloatProduct`, or an :class:`etalstm.golden.integers.IntegerProduct`. The
     other arguments are those of :func:`layer_forward`.
 
     Gives the LayerPass and, float32, (T, B, K), what the matrix of each product acted on, as it was last sent. Raises
@@ -37,9 +37,9 @@ def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None,
     steps = x.shape[0]
     states, cells, intermediates, broadcasts = [h0], [c0], [], []
     tokens = [shared if "x" in product.operands else None for product in cell.products]
-    sums = [GateSums(delta_inputs, active, x.shape[2], of_stage) for of_stage in tokens]
+    sums = [each.gate_sums(delta_inputs, active, x.shape[2], of) for each, of in zip(products, tokens, strict=True)]
     for t in range(steps):
-        h_new, c_new, kept, broadcast = _step_forward(cell, matrices, x[t], states[t], cells[t], sums, t)
+        h_new, c_new, kept, broadcast = _step_forward(cell, x[t], states[t], cells[t], sums, t)
         live = active[t][:, None]
         states.append(np.where(live, h_new, states[t]))
         cells.append(np.where(live, c_new, cells[t]))
@@ -48,18 +48,20 @@ def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None,
         broadcasts.append(broadcast)
     h, c, kept = np.stack(states), np.stack(cells), np.stack(intermediates, axis=1)[:, active]
     broadcasts = [np.stack(arrays) for arrays in zip(*broadcasts, strict=True)]
-    x_sent, h_sent = (x, h[:-1]) if delta_inputs.off else np.split(broadcasts[0], [x.shape[2]], axis=2)
+    x_sent, h_sent = x, h[:-1]
+    if cell.products[0].operands == ("x", cell.output):
+        x_sent, h_sent = np.split(broadcasts[0], [x.shape[2]], axis=2)
     return LayerPass(x, h, c, kept, active, skipped_steps(skipped, steps), x_sent, h_sent, delta_inputs), broadcasts
 
 
-def _step_forward(cell, matrices, x, h, c, sums, t):
+def _step_forward(cell, x, h, c, sums, t):
     """Run step t; gives h, c, the local gradients, and what each product's matrix acted on."""
-    outputs, kept, broadcasts, products = {"x": x, cell.output: h}, [], [], zip(matrices, sums, strict=True)
+    outputs, kept, broadcasts, left = {"x": x, cell.output: h}, [], [], iter(sums)
     for stage in cell.stages:
         gates = []
-        for product, (matrix, of_product) in zip(stage.products, products, strict=False):
+        for product, of_product in zip(stage.products, left, strict=False):
             operands = np.concatenate([outputs[name] for name in product.operands], axis=1)
-            z, sent = of_product.step(t, *matrix, operands)
+            z, sent = of_product.step(t, operands)
             broadcasts.append(sent)
             gates.extend(np.moveaxis(z.reshape(len(x), -1, len(product.gates)), 2, 0))
         values = {cell.state_before: c} | dict(zip(stage.sums, gates, strict=True))
@@ -69,16 +71,17 @@ def _step_forward(cell, matrices, x, h, c, sums, t):
     return outputs[cell.output], values[cell.state], kept, broadcasts
 
 
-def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_threshold=0.0, slices=1):
+def cell_backward(cell, products, forward, broadcasts, dy, dh, dc, delta_threshold=0.0, slices=1):
     """Run a layer of any declared cell backward over T steps; arguments as in :func:`cell_forward` and
     :func:`layer_backward`.
 
     Gives dx, dh0, dc0, and a list with (dW, db, δ) of each product.
     """
     dx = np.zeros_like(forward.x)
-    whole = [np.zeros((*dy.shape[:2], weights.shape[0]), np.float32) for weights, _ in matrices]
-    delta = [np.zeros_like(rows) if delta_threshold > 0 else rows for rows in whole]
-    collected = [CollectedGradients(forward.delta_inputs.sends(broadcast)) for broadcast in broadcasts]
+    whole = [np.zeros((*dy.shape[:2], product.rows), np.float32) for product in products]
+    delta = [np.zeros_like(rows) for rows in whole]
+    given = np.concatenate([forward.x, forward.h[:-1]], axis=2)  # to products with delta inputs
+    collected = [p.collected(forward.delta_inputs, given, sent) for p, sent in zip(products, broadcasts, strict=True)]
     intermediates = forward.intermediates
     for t in reversed(range(len(dy))):
         if forward.skipped[t]:
@@ -92,17 +95,17 @@ def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_thresho
         pass_on = [partial(gradients.step, t) for gradients in collected]
         operands = [broadcast[t] for broadcast in broadcasts]
         dx[t], dh_before, dc_before = _step_backward(
-            cell, matrices, operands, kept, live, dh, dc, whole_of_step, delta_of_step, delta_threshold, pass_on
+            cell, products, operands, kept, live, dh, dc, whole_of_step, delta_of_step, delta_threshold, pass_on
         )
         dh, dc = np.where(live, dh_before, dh), np.where(live, dc_before, dc)
-    sums = [(*sliced_gradients(*terms, slices), terms[0]) for terms in zip(delta, whole, broadcasts, strict=True)]
-    return dx, dh, dc, sums
+    given_to = zip(products, delta, whole, broadcasts, strict=True)
+    return dx, dh, dc, [(*product.gradients(*terms, slices), terms[0]) for product, *terms in given_to]
 
 
-def _step_backward(cell, matrices, operands, kept, live, dh, dc, whole, delta, delta_threshold, pass_on):
+def _step_backward(cell, multiplied, operands, kept, live, dh, dc, whole, delta, delta_threshold, pass_on):
     """Go back through one step; fills δ of each product, `whole` and `delta` as it is broadcast. Gives dx, dh, dc.
 
-    `operands` are those of each product, and `pass_on` gives their gradients from the sums Wᵀδ.
+    `operands` are those of each product, and `pass_on` gives their gradients, from the sums over δ.
     """
     gradients, units = {f"d{cell.output}": dh, cell.state_gradient: dc}, dh.shape[1]
     outputs: dict[str, np.ndarray] = {}
@@ -117,9 +120,8 @@ def _step_backward(cell, matrices, operands, kept, live, dh, dc, whole, delta, d
         for n, product in enumerate(stage.products, first):
             deltas = np.stack([gradients[name] for name in product.deltas], axis=2).reshape(len(dh), -1)
             whole[n][:] = np.where(live, deltas, np.float32(0))
-            if delta_threshold > 0:
-                delta[n][:] = pruned(whole[n], delta_threshold)
-            columns = pass_on[n](mac_sums(None, matrices[n][0], delta[n]))
+            delta[n][:] = multiplied[n].broadcast(whole[n], delta_threshold)
+            columns = pass_on[n](delta[n])
             gradients |= {f"d{name}": part for name, part in _by_operand(product, columns, units).items()}
     return gradients["dx"], gradients[f"d{cell.output}"], gradients[cell.state_gradient_before]
 
@@ -148,7 +150,9 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     delta_inputs : LayerInputs            what of x and h is broadcast, see :mod:`etalstm.network.delta_inputs`
     shared : SharedTokens, or None        the distinct tokens of x, whose sums are computed once; without delta inputs
     """
-    return cell_forward(LSTM, [(weights, bias)], x, h0, c0, active, storage, skipped, delta_inputs, shared)[0]
+    return cell_forward(LSTM, [FloatProduct(weights, bias)], x, h0, c0, active, storage, skipped, delta_inputs, shared)[
+        0
+    ]
 
 
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
@@ -169,37 +173,9 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     """
     xh = np.concatenate([forward.x_sent, forward.h_sent], axis=2)
     final = dy, dh, dc, delta_threshold, slices
-    dx, dh, dc, [(dw, db, delta)] = cell_backward(LSTM, [(weights, None)], forward, [xh], *final)
+    dx, dh, dc, [(dw, db, delta)] = cell_backward(LSTM, [FloatProduct(weights, None)], forward, [xh], *final)
     active = forward.active
     return LayerBackward(dx, dh, dc, dw, db, without_padding(delta, active), active)
-
-
-def sliced_gradients(delta, whole, xh, slices):
-    """Add up dW and db of each slice, then the slices' as a tree; arguments as in :func:`weight_gradients`."""
-    ranges = [slice(r.start, r.stop) for r in slice_ranges(delta.shape[1], slices)]
-    parts = [weight_gradients(delta[:, r], whole[:, r], xh[:, r]) for r in ranges]
-    return tuple(tree_total(terms, slices, add) for terms in zip(*parts, strict=True))
-
-
-def weight_gradients(delta, whole, xh):
-    """Add up dW, (4H, K), and db, (4H,), of one slice: t descending, then b ascending.
-
-    `delta`, (T, B, 4H), is broadcast in dW, so its zeros are skipped there. `whole` is the same before it was pruned;
-    db adds all of it, zeros too. `xh` is (T, B, K).
-    """
-    steps, batch, rows = delta.shape
-    dw = np.zeros((rows, xh.shape[2]), np.float32)
-    db = np.zeros(rows, np.float32)
-    started = np.zeros((rows, 1), bool)
-    for t in reversed(range(steps)):
-        for b in range(batch):
-            scalar = delta[t, b][:, None]
-            taken = scalar != 0
-            term = multiply(scalar, xh[t, b])
-            dw = np.where(taken, np.where(started, add(dw, term), term), dw)
-            started |= taken
-            db = add(db, whole[t, b])
-    return dw, db
 
 
 def descend(values, velocity, gradient, rule, weight_decay):

@@ -12,8 +12,15 @@ import numpy as np
 from numba import njit
 
 from etalstm.formats.codec import round_bf16
-from etalstm.golden.fast import compiled, declared
+from etalstm.golden.fast import compiled, declared, integers
 from etalstm.golden.fast.declared import DeclaredBackward
+from etalstm.golden.integers import (
+    IntegerBackward,
+    IntegerPass,
+    IntegerProduct,
+    cell_backward,
+    cell_forward,
+)
 from etalstm.golden.passes import LayerBackward, LayerPass, active_steps
 from etalstm.network.cells.cell import Cell
 from etalstm.network.cells.lstm import LSTM
@@ -86,6 +93,35 @@ def _by_layer(rows: list[Rows], cell: Cell) -> list[list[Rows]]:
     return list(iter(lambda: list(islice(left, products)), []))
 
 
+def integer_forward(
+    layers: list[list[IntegerProduct]], x, lengths, h0, c0, execution, skipped_cells, cell
+) -> list[LayerPass | IntegerPass]:
+    """Do what :func:`network_forward` does, with the products of each layer in integers."""
+    active, passes = active_steps(lengths, x.shape[0]), []
+    for layer, products in enumerate(layers):
+        given = x, h0[layer], c0[layer], active, execution.storage.layer(layer), skipped_cells[layer]
+        delta_inputs = execution.delta_inputs.layer(layer)
+        if cell is LSTM:
+            passes.append(integers.layer_forward(*products, *given, delta_inputs))
+        else:
+            passes.append(cell_forward(cell, products, *given))
+        x = passes[-1].y
+    return passes
+
+
+def integer_backward(
+    layers: list[list[IntegerProduct]], passes, dy, dh, dc, delta_threshold, cell
+) -> list[IntegerBackward | DeclaredBackward]:
+    """Do what :func:`network_backward` does, with integers; slices change no bit."""
+    results: list[IntegerBackward | DeclaredBackward] = []
+    for layer, products in reversed(list(enumerate(layers))):
+        given = passes[layer], dy, dh[layer], dc[layer], delta_threshold
+        back = integers.layer_backward(*given) if cell is LSTM else cell_backward(cell, products, *given)
+        results.append(back)
+        dy = back.dx
+    return results[::-1]
+
+
 def network_outputs(passes: list[LayerPass]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Copy what a forward pass gives: y (T, B, H), with the frozen h at padded steps, h and c (L, B, H)."""
     h, c = (np.stack(states) for states in zip(*((layer.h[-1], layer.c[-1]) for layer in passes), strict=True))
@@ -146,9 +182,9 @@ def _streams(elements, skipped, bf16):
     return kept, words
 
 
-def _products(forward: LayerPass, backward: LayerBackward | DeclaredBackward) -> Iterator[ProductCounts]:
+def _products(forward, backward) -> Iterator[ProductCounts]:
     """Count what each product of a layer's cell has computed."""
-    if isinstance(backward, LayerBackward):
+    if isinstance(backward, LayerBackward | IntegerBackward):
         operands = [forward.delta_inputs.broadcast(sent) for sent in (forward.x_sent, forward.h_sent)]
         yield ProductCounts.of(GATES, operands, forward.active, int(np.count_nonzero(backward.broadcast)))
         return
@@ -157,7 +193,7 @@ def _products(forward: LayerPass, backward: LayerBackward | DeclaredBackward) ->
         yield ProductCounts.of(product.gates, product.operands, forward.active, kept)
 
 
-def layer_usage(forward: LayerPass, backward: LayerBackward | DeclaredBackward, storage: LayerStorage) -> Usage:
+def layer_usage(forward, backward, storage: LayerStorage) -> Usage:
     """Count what one layer kept and computed in an iteration.
 
     A stream is one kind of one cell, elements in the order of sequences, then units; beats are not filled up. Of a cell

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from etalstm.network.architecture import ARCHITECTURES, SWING, Architecture, Division
 from etalstm.network.architecture import architecture as named_architecture
+from etalstm.network.arithmetic import ARITHMETICS, Arithmetic, arithmetic_named
+from etalstm.network.arithmetic import FLOAT32 as IN_FLOAT32
 from etalstm.network.cells import cell_names
 from etalstm.network.delta_inputs import DeltaInputs, LayerThresholds
 from etalstm.network.shape import NetworkShape, check_size
@@ -54,10 +56,13 @@ class Execution:
     architecture : Architecture
         How the machine runs, an architecture of :mod:`etalstm.network.architecture` or its name. A device without PEs
         ignores it.
+    arithmetic : Arithmetic
+        How products are computed, an arithmetic of :mod:`etalstm.network.arithmetic` or its name. With integers the
+        bits depend neither on `slices` nor on a refresh of `delta_inputs`.
 
     Raises ``ValueError`` if a member is of another type, `slices` is no integer above 0, there is no such weight
-    format, the architecture cannot store intermediates like this, or tokens are shared with delta inputs or on an
-    architecture that skips no zeros.
+    format, the architecture cannot store intermediates like this, tokens are shared with delta inputs or on an
+    architecture that skips no zeros, or weights are to be narrow with an arithmetic of integers.
     """
 
     storage: Storage = field(default_factory=Storage)
@@ -66,15 +71,28 @@ class Execution:
     weight_format: str = FLOAT32
     shared_tokens: int | None = None
     architecture: Architecture = SWING
+    arithmetic: Arithmetic = IN_FLOAT32
 
     def __post_init__(self) -> None:
-        if isinstance(self.architecture, str):
-            object.__setattr__(self, "architecture", named_architecture(self.architecture))
-        for name, kind in (("storage", Storage), ("delta_inputs", DeltaInputs), ("architecture", Architecture)):
+        for name, named in (("architecture", named_architecture), ("arithmetic", arithmetic_named)):
+            if isinstance(getattr(self, name), str):
+                object.__setattr__(self, name, named(getattr(self, name)))
+        of_types = {
+            "storage": Storage,
+            "delta_inputs": DeltaInputs,
+            "architecture": Architecture,
+            "arithmetic": Arithmetic,
+        }
+        for name, kind in of_types.items():
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"{name} must be of type {kind.__name__}, got {type(getattr(self, name)).__name__}")
         object.__setattr__(self, "slices", check_size("slices", self.slices))
         check_weight_format(self.weight_format)
+        if self.arithmetic.exact and self.weight_format != FLOAT32:
+            raise ValueError(
+                f"with arithmetic {self.arithmetic.name} weights are integers: weight_format must be {FLOAT32}, "
+                f"got {self.weight_format}"
+            )
         self.architecture.check_storage(self.storage)
         shared = check_shared_tokens(self.shared_tokens, self.delta_inputs, self.architecture)
         object.__setattr__(self, "shared_tokens", shared)
@@ -91,12 +109,15 @@ class Execution:
         weight_format: str = FLOAT32,
         shared_tokens: str | int | None = None,
         architecture: str = SWING.name,
+        arithmetic: str = IN_FLOAT32.name,
+        delta_bits: int | None = None,
     ) -> "Execution":
         """Make an execution of a user's texts or numbers; the ``ValueError`` names the one that cannot be read.
 
         `theta` and `storage` are as :meth:`etalstm.network.storage.Storage.of` takes them, `input_threshold` and
         `refresh` as :meth:`etalstm.network.delta_inputs.DeltaInputs.of` does, or its :meth:`read` for a text.
-        `shared_tokens` as a text is a number, or ``off``, and `architecture` is a name.
+        `shared_tokens` as a text is a number, or ``off``; `architecture` and `arithmetic` are names, `delta_bits` the
+        bits of δ, if not those of the arithmetic.
         """
         thresholds = read_thresholds(theta) if isinstance(theta, str) else theta
         if isinstance(input_threshold, str):
@@ -110,6 +131,7 @@ class Execution:
             weight_format=weight_format,
             shared_tokens=_read_tokens(shared_tokens) if isinstance(shared_tokens, str) else shared_tokens,
             architecture=named_architecture(architecture),
+            arithmetic=arithmetic_named(arithmetic, delta_bits),
         )
 
     @property
@@ -149,7 +171,7 @@ class Execution:
         chosen = list(layers)
         return Execution(
             self.storage.of_layers(chosen), self.slices, self.delta_inputs.of_layers(chosen), self.weight_format,
-            self.shared_tokens if 0 in chosen else None, self.architecture,
+            self.shared_tokens if 0 in chosen else None, self.architecture, self.arithmetic,
         )  # fmt: skip
 
     @property
@@ -168,6 +190,7 @@ class Execution:
             "storage": Storage,
             "delta_inputs": DeltaInputs,
             "architecture": _architecture,
+            "arithmetic": Arithmetic,
         }
         return cls(**{name: made[name](**value) if name in made else value for name, value in values.items()})
 
@@ -186,6 +209,8 @@ def _architecture(division: dict | None, **members: Any) -> Architecture:
 
 PRESET_HELP = f"Configuration of the accelerator: {', '.join(PRESETS)}; or a TOML file with a base and what differs"
 ARCHITECTURE_HELP = f"How the machine runs: {', '.join(ARCHITECTURES)}"
+ARITHMETIC_HELP = f"How products are computed: {', '.join(ARITHMETICS)}"
+DELTA_BITS_HELP = "Bits of the gates' gradients, 8 to 15, with an arithmetic of integers [default: int8 12, int16 15]"
 STORAGE_HELP = f"How intermediates are stored: {', '.join(POLICIES)}"
 CELL_HELP = f"Cell of all layers: {' or '.join(cell_names())}"
 INPUT_THRESHOLD_HELP = (

@@ -197,6 +197,8 @@ class Usage:
     kept : 6 int                         nonzero elements of P_i, P_f, P_g, P_o, P_s, P_r
     words : int                          32-bit words stored for the backward pass, masks included
     deltas, delta_kept : int             elements of δ that are not padding, and the nonzero ones among them
+    delta_digits, saturated : int        with integers: digits of 8 bits of δ that are not zero, and elements of δ that
+                                         were too large for their exponent
     products, dense_products : int       multiplications of the three matrix products, padding left out: with the
                                          nonzero scalars that are broadcast, and with all. With shared tokens: those
                                          that are really done, and 1 for the sum that a step begins with
@@ -212,6 +214,8 @@ class Usage:
     words: int = 0
     deltas: int = 0
     delta_kept: int = 0
+    delta_digits: int = 0
+    saturated: int = 0
     products: int = 0
     dense_products: int = 0
     backward_products: int = 0
@@ -291,23 +295,30 @@ class Usage:
         return self.words / max(DENSE_TENSORS * self.real, 1)
 
     @property
-    def arithmetic(self) -> float:
+    def multiplications(self) -> float:
         """Multiplications of the matrix products over those of a machine that skips none."""
         return self.products / max(self.dense_products, 1)
 
     @property
-    def backward_arithmetic(self) -> float:
-        """As :attr:`arithmetic`, of the backward pass and the weight gradient alone."""
+    def backward_multiplications(self) -> float:
+        """As :attr:`multiplications`, of the backward pass and the weight gradient alone."""
         return self.backward_products / max(self.dense_backward_products, 1)
+
+    @property
+    def _of_integers(self) -> dict[str, float]:
+        """Digits and saturated elements, as shares of the elements of δ; {} with float32."""
+        counts = {"delta_digits": self.delta_digits, "saturated": self.saturated}
+        return {name: count / max(self.deltas, 1) for name, count in counts.items()} if any(counts.values()) else {}
 
     def summary(self) -> dict:
         """Give the densities and shares for the log of a run, by name."""
-        shares = "footprint", "real_footprint", "arithmetic", "backward_arithmetic"
+        shares = "footprint", "real_footprint", "multiplications", "backward_multiplications"
         return {
             "densities": {kind: round(value, 6) for kind, value in self.densities.items()},
             "delta_density": self.delta_density,
             "input_density": self.input_density,
             "cells_skipped": self.skipped,
             "cells": self.cells,
+            **self._of_integers,
             **{name: getattr(self, name) for name in shares},
         }

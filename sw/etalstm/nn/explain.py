@@ -167,7 +167,7 @@ def _saved(usage: Usage | None) -> tuple[str, ...]:
     if usage is None:
         return "-", "-", "-"
     padding = 1 - usage.real / max(1, usage.elements)
-    kept, products = f"{4 * usage.words:,} ({usage.footprint:.0%})", f"{usage.products:,} ({usage.arithmetic:.0%})"
+    kept, products = f"{4 * usage.words:,} ({usage.footprint:.0%})", f"{usage.products:,} ({usage.multiplications:.0%})"
     return f"{padding:.1%}", kept, products
 
 

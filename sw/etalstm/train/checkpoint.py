@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, FiniteFloat, NonNegativeInt, PositiveInt
 
 from etalstm.data.buckets import NONE
+from etalstm.network.arithmetic import FLOAT32 as IN_FLOAT32
 from etalstm.network.cells import cell_named
 from etalstm.network.execution import FLOAT32
 from etalstm.train.control import LEAST, MOST
@@ -48,6 +49,8 @@ class Origin(Record):
     refresh: NonNegativeInt = 1
     input_target: float | None = None
     weight_format: str = FLOAT32
+    arithmetic: str = IN_FLOAT32.name
+    delta_bits: int | None = None
     buckets: str = NONE
     rule: str | None = None
 
@@ -68,6 +71,16 @@ class BestLoss(Record):
     epochs: NonNegativeInt = 0  # since that loss
 
 
+class ExponentState(Record):
+    """The exponents of integers, see :class:`etalstm.network.exponents.Exponents`: e_δ, and those of operands.
+
+    There is a list of each session: of each layer with dropout, else one.
+    """
+
+    delta: list[list[int]]
+    operands: list[list[list[int]]]
+
+
 class Position(Progress):
     """Where a run is, and the state of what controls it."""
 
@@ -76,6 +89,7 @@ class Position(Progress):
     # Θ where a target moves it; None without one, and as long as everything is sent
     input_threshold: float | None = Field(None, ge=LEAST, le=MOST)
     rule: dict[str, FiniteFloat] = {}  # noqa: RUF012  what a pruning rule knows; pydantic copies the default
+    exponents: ExponentState | None = None  # None with float32
     best: BestLoss = BestLoss()  # for the best checkpoint and early stopping
     plateau: BestLoss = BestLoss()  # for the schedule ``plateau``
     falls: NonNegativeInt = 0  # how often that schedule has lowered the learning rate

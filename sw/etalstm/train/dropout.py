@@ -14,6 +14,7 @@ from etalstm.device import Device, InputGradients, Outputs, Session, TrainingSha
 from etalstm.device.results import BothPasses, add_counts
 from etalstm.errors import CallOrderError
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.exponents import Exponents
 from etalstm.network.shape import LayerGradients, LayerParameters
 from etalstm.network.storage import Storage, Usage
 from etalstm.network.update_rule import clip_scale
@@ -68,6 +69,11 @@ class LayeredSession(BothPasses[LayeredGradients]):
         """Put weights and velocities on the device."""
         for n, layer in enumerate(self._layers):
             layer.load(parameters[n : n + 1], velocities and velocities[n : n + 1])
+
+    @property
+    def exponents(self) -> list[Exponents]:
+        """With integers the exponents of each layer's session, else []."""
+        return [exponents for layer in self._layers for exponents in layer.exponents]
 
     def store_as(self, storage: Storage) -> None:
         """Store intermediates as `storage` says from the next forward pass on."""

@@ -15,7 +15,7 @@ from etalstm.network.delta_inputs import input_thresholds_text
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.shared_tokens import OFF
 from etalstm.network.storage import MS1, Storage, Usage
-from etalstm.train.checkpoint import Checkpoint, Identity, Origin
+from etalstm.train.checkpoint import Checkpoint, ExponentState, Identity, Origin
 from etalstm.train.control import CHOOSING, DELTA_START, INPUT_START, SMALLEST, Chooser, ShareControl
 from etalstm.train.dropout import AnySession, LayeredSession
 from etalstm.train.loss import Loss, untrained_loss
@@ -113,6 +113,19 @@ class Learner:
         self.optimizer.load(self.session, initial_parameters(self.network, settings.seed))
         self.reset_states()
 
+    @property
+    def _exact(self) -> bool:
+        """Whether sums are of integers: then no bit depends on the slices."""
+        return self.shape.execution.arithmetic.exact
+
+    @property
+    def exponents(self) -> ExponentState | None:
+        """The exponents of a run with integers, for a checkpoint."""
+        if not (states := [exponents.state for exponents in self.session.exponents]):
+            return None
+        delta, operands = map(list, zip(*states, strict=True))
+        return ExponentState(delta=delta, operands=operands)
+
     def _significance(self, skipping: Skipping | None) -> Significance:
         """Make what chooses the skipped cells; only a guard needs the untrained loss."""
         untrained = 0.0
@@ -150,7 +163,7 @@ class Learner:
     def origin(self) -> Origin:
         """What must equal the checkpoint's for a run to be resumed."""
         found: dict[str, Any] = {"dataset": self.data.name, "data": self.data.fingerprint, "steps": self.steps}
-        found |= {"slices": self.slices, "refresh": self.settings.refresh_interval}
+        found |= {"slices": 1 if self._exact else self.slices, "refresh": self.settings.refresh_interval}
         others = {name: getattr(self.settings, name) for name in Origin.model_fields if name not in found}
         return Origin(**others, **found)
 
@@ -179,7 +192,7 @@ class Learner:
             self.apply_storage()
         self.apply_delta_inputs()
         delta_threshold = self._delta_threshold
-        output_pass = OutputPass(self.model, batch, self.slices, self.iteration + 1)
+        output_pass = OutputPass(self.model, batch, self.slices, self.iteration + 1, self._exact)
         outputs, back = self.session.forward_backward(
             self.model.inputs(batch.x), output_pass.run, delta_threshold=delta_threshold, measured=self._measures,
             **self._inputs(batch, self.h, self.c), skipped_cells=skipped,
@@ -279,6 +292,7 @@ class Learner:
         sent = self.session.shape.execution.delta_inputs
         chosen |= {"input_threshold": input_thresholds_text(sent.thresholds), "refresh": sent.refresh}
         chosen |= {"input_target": settings.input_target, "weight_format": settings.weight_format}
+        chosen |= {"arithmetic": settings.arithmetic}
         chosen["shared_tokens"] = self.sharing.count
         if self.rule:
             chosen |= {"rule": settings.rule, "theta": self.session.shape.execution.storage.thresholds}

@@ -271,7 +271,7 @@ class Trainer:
             chooser=ChooserState.model_validate(learner.chooser.state),
             delta_threshold=learner.pruning.threshold if learner.pruning else None,
             input_threshold=learner.sending.threshold if learner.sending else None,
-            rule=learner.rule.state if learner.rule else {},
+            rule=learner.rule.state if learner.rule else {}, exponents=learner.exponents,
             best=self._best, plateau=self.schedule.plateau, falls=self.schedule.falls,
         )  # fmt: skip
 

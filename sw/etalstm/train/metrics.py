@@ -12,7 +12,7 @@ from etalstm.network.storage import PRODUCTS_OF_DELTA
 from etalstm.train.loss import SCORES
 from etalstm.train.sealed import Progress
 
-SHARES = ("footprint", "arithmetic", "backward_arithmetic", "delta_density")
+SHARES = ("footprint", "multiplications", "backward_multiplications", "delta_density")
 
 
 class MeanShares:
@@ -53,14 +53,21 @@ def shares(entries: list[dict]) -> dict[str, float]:
     return averaged.means
 
 
-def forward_arithmetic(means: dict[str, float]) -> float:
+def rename_shares(values: Any) -> None:
+    """Give the shares of multiplications their names, in an entry that an older version wrote."""
+    for before in ("arithmetic", "backward_arithmetic"):
+        if isinstance(values, dict) and isinstance(values.get(before), float):
+            values[before.replace("arithmetic", "multiplications")] = values.pop(before)
+
+
+def forward_multiplications(means: dict[str, float]) -> float:
     """Give the multiplications of the forward passes over those of a machine that skips none.
 
     That is also the nonzero share of the scalars that forward passes broadcast, see
     :attr:`etalstm.network.storage.Usage.input_density`. `means` are of an iteration, or over several.
     """
     # If no zero is skipped, each of the three matrix products has a third of the multiplications.
-    return (1 + PRODUCTS_OF_DELTA) * means["arithmetic"] - PRODUCTS_OF_DELTA * means["backward_arithmetic"]
+    return (1 + PRODUCTS_OF_DELTA) * means["multiplications"] - PRODUCTS_OF_DELTA * means["backward_multiplications"]
 
 
 class MetricsLog(AppendedFile):
@@ -120,6 +127,7 @@ def read_log(path: Path) -> list[dict]:
 def _checked(entry: object, where: str) -> dict:
     if not isinstance(entry, dict):
         raise RunError(f"{where}: must be an object, got {entry!r:.40}")
+    rename_shares(entry)
     needed: dict[str, type | tuple[type, ...]] = {"iteration": int, "epoch": int}
     if entry.get("kind") == "iteration" and "footprint" in entry:
         needed |= dict.fromkeys((*SHARES, "real_footprint", "cells_skipped", "cells"), (int, float))

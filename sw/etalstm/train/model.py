@@ -107,30 +107,39 @@ class OutputPass:
     """The output layer's forward and backward pass over a batch, slice by slice.
 
     A pipeline gets the slices one after the other. So every device multiplies each slice on its own: BLAS's bits may
-    depend on the number of rows.
+    depend on the number of rows. With `apart` it multiplies each sequence on its own, and adds the gradients of the
+    output layer over the whole batch at once. Then no bit depends on the slices.
 
     `slices`: S, see :mod:`etalstm.network.slices`. `iteration`: for the message of an error.
     """
 
-    def __init__(self, model: HostModel, batch: Batch, slices: int, iteration: int):
-        self._model, self._iteration = model, iteration
+    def __init__(self, model: HostModel, batch: Batch, slices: int, iteration: int, apart: bool = False):
+        self._model, self._iteration, self._apart = model, iteration, apart
         self._total_weight = float(batch.weights.sum(dtype=np.float64))
-        ranges = slice_ranges(batch.lengths.size, slices)
-        self._slices = [batch.of_sequences(slice(sequences.start, sequences.stop)) for sequences in ranges]
-        self._losses: dict[int, Loss] = {}
-        self._gradients: dict[int, dict[str, np.ndarray]] = {}
+        self._slices = slice_ranges(batch.lengths.size, slices)
+        pieces = [range(b, b + 1) for b in range(batch.lengths.size)] if apart else self._slices
+        self._pieces = {piece: batch.of_sequences(slice(piece.start, piece.stop)) for piece in pieces}
+        self._losses: dict[range, Loss] = {}
+        self._terms: dict[range, tuple[np.ndarray, np.ndarray]] = {}  # gradients of the outputs, and the inputs
 
     def run(self, number: int, y: np.ndarray) -> np.ndarray:
         """Give the gradient of y, float32, (T, b, H), for a slice of b sequences.
 
         Raises :class:`DivergedError` if the loss of the slice is not finite.
         """
-        batch = self._slices[number]
-        loss, gradient, features = self._model.compare(batch, y, self._total_weight, number)
+        whole = self._slices[number]
+        pieces = [piece for piece in self._pieces if whole.start <= piece.start < whole.stop]
+        if len(pieces) == 1:
+            return self._run(pieces[0], y)
+        of_pieces = [y[:, piece.start - whole.start : piece.stop - whole.start] for piece in pieces]
+        return np.concatenate(list(map(self._run, pieces, of_pieces)), axis=1)
+
+    def _run(self, piece: range, y: np.ndarray) -> np.ndarray:
+        batch = self._pieces[piece]
+        loss, gradient, features = self._model.compare(batch, y, self._total_weight, piece.start)
         if not math.isfinite(loss.total):
             raise DivergedError(f"the loss of iteration {self._iteration} is {loss.total}: training has diverged")
-        self._losses[number] = loss
-        self._gradients[number] = {OUTPUT: gradient.T @ features, BIAS: gradient.sum(axis=0)}
+        self._losses[piece], self._terms[piece] = loss, (gradient, features)
         by_features = gradient @ self._model.output_weights
         if self._model.identity.per_step:
             return by_features.reshape(y.shape)
@@ -140,14 +149,15 @@ class OutputPass:
 
     def end(self) -> Loss:
         """Give the loss of the batch after all slices, and set the model's gradients of the output layer."""
-        numbers = range(len(self._slices))
+        terms = [self._terms[piece] for piece in self._pieces]
+        if self._apart:
+            terms = [tuple(map(np.concatenate, zip(*terms, strict=True)))]
+        found = [{OUTPUT: gradient.T @ features, BIAS: gradient.sum(axis=0)} for gradient, features in terms]
         self._model.set_output_gradients(
-            {
-                name: tree_total([self._gradients[number][name] for number in numbers], len(numbers), np.add)
-                for name in (OUTPUT, BIAS)
-            }
+            {name: tree_total([each[name] for each in found], len(found), np.add) for name in (OUTPUT, BIAS)}
         )
-        return sum((self._losses[number] for number in numbers[1:]), self._losses[0])
+        losses = [self._losses[piece] for piece in self._pieces]
+        return sum(losses[1:], losses[0])
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from rich.table import Column
 from rich.text import Text
 
 from etalstm.train.loss import SCORES
-from etalstm.train.metrics import forward_arithmetic
+from etalstm.train.metrics import forward_multiplications
 
 _WHOLE = Column(no_wrap=True)  # so that only the bar shrinks
 NEW_SHARE = 0.1  # of an iteration in the means that are shown
@@ -81,7 +81,7 @@ def _costs(entry: dict) -> list[str]:
 
     Shares that were not counted are left out, and so is padding of 0.
     """
-    counted = [("intermediates", "footprint"), ("backward products", "backward_arithmetic")]
+    counted = [("intermediates", "footprint"), ("backward products", "backward_multiplications")]
     costs = [f"{name} {entry[key]:.0%}" for name, key in counted if key in entry]
     return costs + ([f"padding {entry['padding']:.0%}"] if entry.get("padding") else [])
 
@@ -96,9 +96,9 @@ def describe(entry: dict) -> str:
 
 def describe_saved(saved: dict) -> str:
     """Give a text of a run's shares of a dense run's intermediates, multiplications and cells."""
-    products, backward = saved["arithmetic"], saved["backward_arithmetic"]
+    products, backward = saved["multiplications"], saved["backward_multiplications"]
     return (
         f"against a dense run: intermediates {saved['footprint']:.1%}, multiplications {products:.1%} "
-        f"(of the forward pass {forward_arithmetic(saved):.1%}, of the backward pass {backward:.1%}), "
+        f"(of the forward pass {forward_multiplications(saved):.1%}, of the backward pass {backward:.1%}), "
         f"cells skipped {saved['cells_skipped']:.1%}"
     )

@@ -9,11 +9,15 @@ from etalstm.device import DEVICES
 from etalstm.errors import RunError
 from etalstm.host.strict import check_fields, dump
 from etalstm.network.architecture import SWING, architecture
+from etalstm.network.arithmetic import FLOAT32 as IN_FLOAT32
+from etalstm.network.arithmetic import arithmetic_named
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.delta_inputs import DeltaInputs, input_thresholds_text
 from etalstm.network.execution import (
     ARCHITECTURE_HELP,
+    ARITHMETIC_HELP,
     CELL_HELP,
+    DELTA_BITS_HELP,
     FLOAT32,
     INPUT_THRESHOLD_HELP,
     PRESET_HELP,
@@ -67,6 +71,7 @@ WITHOUT_COSINE = Unused("only used with --schedule cosine", lambda run, _: run.s
 WITHOUT_PLATEAU = Unused("only used with --schedule plateau", lambda run, _: run.schedule != PLATEAU)
 WITHOUT_STEP = Unused("only used with --schedule step", lambda run, _: run.schedule != STEP)
 OR_OFF: Any = {"typed": str, "read": number_or_off, "shown": "off"}  # for settings that a user can switch off
+WITHOUT_INTEGERS = Unused("only used with --arithmetic int8 or int16", lambda run, _: run.arithmetic == IN_FLOAT32.name)
 WITHOUT_MS2 = Unused("only used with --ms2 or --ms2-steps", lambda run, _: run.skipping is None)
 
 
@@ -84,6 +89,8 @@ class Settings(DataSettings):
         :class:`etalstm.train.control.ShareControl`; with an input_target everything is sent in the first epoch.
     rule
         :mod:`etalstm.train.rules`.
+    arithmetic, delta_bits
+        :mod:`etalstm.network.arithmetic`.
     input_threshold, refresh
         Θ and R of :class:`etalstm.network.delta_inputs.DeltaInputs`; Θ is kept as a text.
     shared_tokens, slices
@@ -179,6 +186,8 @@ class Settings(DataSettings):
         KEPT, may_differ=NEVER,
     )  # fmt: skip
     weight_format: str = setting(FLOAT32, WEIGHT_FORMAT_HELP, KEPT)
+    arithmetic: str = setting(IN_FLOAT32.name, ARITHMETIC_HELP, KEPT)
+    delta_bits: int | None = setting(None, DELTA_BITS_HELP, KEPT, unused=(WITHOUT_INTEGERS,))
     shared_tokens: int | str = setting(
         OFF, f"{SHARED_TOKENS_HELP}; auto: as many as pay", MACHINE, typed=str,
         read=lambda _, text: tokens_or_auto(text),
@@ -352,4 +361,7 @@ class Settings(DataSettings):
         Tokens are not shared.
         """
         slices, machine = 1 if isinstance(self.slices, str) else self.slices, architecture(self.architecture)
-        return Execution(storage, slices, self.delta_inputs_at(), self.weight_format, architecture=machine)
+        arithmetic = arithmetic_named(self.arithmetic, self.delta_bits)
+        return Execution(
+            storage, slices, self.delta_inputs_at(), self.weight_format, architecture=machine, arithmetic=arithmetic
+        )

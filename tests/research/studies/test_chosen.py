@@ -19,7 +19,12 @@ def write(folder, runs, settings=SETTINGS):
     written = []
     for text, validation, footprint, products in runs:
         reduction = vars(Reduction.of(text))
-        cost = {"footprint": footprint, "arithmetic": products, "backward_arithmetic": products, "delta_density": 0.5}
+        cost = {
+            "footprint": footprint,
+            "multiplications": products,
+            "backward_multiplications": products,
+            "delta_density": 0.5,
+        }
         cost |= {"real_footprint": footprint, "cells_skipped": 0.25, "saved": {"footprint": footprint}}
         for seed in range(2):
             written.append(reduction | {"seed": seed, "score": 0.5 + 0.1 * seed, "validation": validation} | cost)

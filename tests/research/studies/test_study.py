@@ -233,7 +233,13 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, more, message):
 
 
 def test_shares_weigh_short_batches_by_what_is_real_in_them():
-    entry = {"arithmetic": 1.0, "backward_arithmetic": 1.0, "delta_density": 1.0, "cells_skipped": 1, "cells": 4}
+    entry = {
+        "multiplications": 1.0,
+        "backward_multiplications": 1.0,
+        "delta_density": 1.0,
+        "cells_skipped": 1,
+        "cells": 4,
+    }
     entries = [entry | {"footprint": 0.5, "real_footprint": 0.5}, entry | {"footprint": 0.1, "real_footprint": 1.0}]
     found = shares([*entries, entry | {"footprint": 0.0, "real_footprint": 0.0}])
     assert found["footprint"] == pytest.approx(0.2) and found["cells_skipped"] == 0.25

@@ -13,6 +13,7 @@ from etalstm.device.machine.parts import join_factors, shape_of_part, take_part,
 from etalstm.device.ranks.team import Call, Team
 from etalstm.device.results import counts_side_by_side
 from etalstm.errors import DeviceError
+from etalstm.network.exponents import Peaks
 from etalstm.network.shape import LayerParameters, canonical_rows
 from etalstm.network.slices import Parts, part_counts
 
@@ -51,8 +52,11 @@ class RanksSession(TeamSession):
     """Divides each batch among the ranks, with the bits of one machine that has all of it.
 
     Each rank works on a part, a subtree of the slices, and adds its gradients on its device. Then those of all ranks
-    are added in the tree's order. All ranks have the same weights, and apply the same update to them.
+    are added in the tree's order. All ranks have the same weights, and apply the same update to them. With integers
+    rank 0 chooses the exponents for all.
     """
+
+    exact = True
 
     def _own(self, name: str):
         return self._team.own.do(Call(name, session=self.number))
@@ -81,14 +85,26 @@ class RanksSession(TeamSession):
         for part in range(self._parts.count):
             shared = self._shared and self._shared.of_sequences(self._parts.sequences(part))
             arrays = take_part(self._parts, part, (x, 1), (lengths, 0), (h0, 1), (c0, 1))
-            calls.append(Call("forward", (self._skipped, shared, *arrays), self.number))
+            calls.append(Call("forward", (self._skipped, shared, self._exponents.now, *arrays), self.number))
         outputs = self._team.each(calls)
         return Outputs(*(self._parts.join([getattr(part, name) for part in outputs], 1) for name in ("y", "h", "c")))
 
     def _backward(self, dy, dh, dc, delta_threshold):
         each = [take_part(self._parts, part, (dy, 1), (dh, 1), (dc, 1)) for part in range(self._parts.count)]
-        self._team.each([Call("backward", (*arrays, delta_threshold), self.number) for arrays in each])
-        self._report_gradients()
+        now = self._exponents.now
+        self._team.each([Call("backward", (now, *arrays, delta_threshold), self.number) for arrays in each])
+        if not self.shape.execution.arithmetic.exact:
+            self._report_gradients()
+
+    def _complete_gradients(self):
+        self._all("add_sums")
+        super()._complete_gradients()
+
+    def _operand_peaks(self):
+        return Peaks.together(self._all("operand_peaks"))
+
+    def _delta_peaks(self):
+        return Peaks.together(self._all("delta_peaks"))
 
     def _dx(self):
         return self._parts.join(self._all("dx"), 1)

@@ -1,7 +1,8 @@
 """Adds the gradients of all ranks in the order of the tree of slices.
 
 Each rank adds a share of every array. All ranks send their pieces of the share to it. It adds them up and sends the sum
-to all. MPI's own Allreduce does not keep to an order: the bits of its sums depend on the number of ranks.
+to all. MPI's own Allreduce does not keep to an order: the bits of its sums depend on the number of ranks. Integers
+have no order, so for them it serves.
 """
 
 import hashlib
@@ -71,6 +72,12 @@ class Exchange:
         weights, bias = flat[:-rows].reshape(rows, -1), flat[-rows:]
         norms = np.zeros(0, np.float32) if self._communicator.rank else column_norms(canonical_rows(weights))
         return Total(LayerGradients(weights, bias), norms)
+
+    def add_integers(self, sums: np.ndarray) -> np.ndarray:
+        """Give the sum of an array of int64 of every rank: exact, so MPI may add in any order."""
+        total = np.empty_like(sums)
+        self._thread.submit(self._communicator.Allreduce, np.ascontiguousarray(sums), total).result()
+        return total
 
     def give_rest(self) -> None:
         """Give zeros for all layers that have not been given: other ranks wait for them."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from etalstm.device import Device, InputGradients, Outputs, TrainingShape
 from etalstm.device.access import exclusive
+from etalstm.device.api import MOST_TRIES
 from etalstm.device.machine.parts import join_factors, shape_of_part, usage_of_batch
 from etalstm.device.ranks.device import RanksDevice, TeamSession
 from etalstm.device.ranks.stage import Piece, shape_of_stage
@@ -19,6 +20,7 @@ from etalstm.device.results import SliceLoss
 from etalstm.device.shape import check_delta_threshold
 from etalstm.errors import DeviceError
 from etalstm.host.mpi import Messages
+from etalstm.network.exponents import Peaks
 from etalstm.network.pipeline_grid import Grid, Role, best_micro_batches, grid_of
 from etalstm.network.shape import LayerParameters, check_float32, check_size
 from etalstm.network.slices import Parts
@@ -82,6 +84,8 @@ class LossDesk:
 class PipelineSession(TeamSession):
     """Has micro-batches go through stages of layers, with the bits of one machine that has the whole batch."""
 
+    exact = True
+
     def __init__(self, shape: TrainingShape, grid: Grid, team: Team, number: int):
         super().__init__(shape, Parts(shape.batch, shape.execution.slices, grid.parts), team, number)
         self._grid, self._measured = grid, False
@@ -128,7 +132,31 @@ class PipelineSession(TeamSession):
         A thread of rank 0 computes the loss.
         """
         checked = self._begin_forward("forward_backward", x, **inputs)
+        x, lengths, h0, _ = checked
         threshold = check_delta_threshold(self.shape, delta_threshold)
+        if self.shape.execution.arithmetic.exact:
+            self._begin_exponents(x, lengths, h0)
+        for _ in range(MOST_TRIES):
+            outputs = self._both_passes(checked, loss, threshold, measured)
+            if not self.shape.execution.arithmetic.exact or self._settled():
+                break
+        else:
+            raise DeviceError(f"the exponents of δ have not settled in {MOST_TRIES} passes")
+        self._measured = measured
+        self._stage = "backward"
+        return outputs, self._input_gradients()
+
+    def _settled(self) -> bool:
+        """Tell whether the passes stand with the present exponents; then the gradients of all ranks are added."""
+        of_stages = zip(*[iter(self._all("peaks"))] * self._grid.depth, strict=True)
+        peaks = [Peaks.together(list(of_stage)) for of_stage in zip(*of_stages, strict=True)]
+        whole = Peaks(*(np.concatenate([getattr(p, name) for p in peaks]) for name in ("largest", "saturated")))
+        stands = self._exponents.settle_delta(whole, self._elements_of_delta())
+        if stands:
+            self._all("add_sums")
+        return stands
+
+    def _both_passes(self, checked: tuple, loss: SliceLoss, threshold: float, measured: bool) -> Outputs:
         calls = self._calls("forward_backward", lambda at: (*self._arguments(at, *checked), threshold, measured))
         desk = LossDesk(self._team.losses, self._grid, self._parts, loss)
         with ThreadPoolExecutor(1, "loss") as thread:
@@ -137,24 +165,30 @@ class PipelineSession(TeamSession):
                 found = self._team.each(calls)
             finally:
                 desk.stop()  # if the ranks have answered, all micro-batches have come
-        outputs = self._outputs(found, y.result())
-        self._measured = measured
-        self._stage = "backward"
-        return outputs, self._input_gradients()
+        return self._outputs(found, y.result())
 
-    def _arguments(self, role: Role, x, lengths, h0, c0) -> tuple[np.ndarray, list[Piece]]:
+    def _operand_peaks(self):
+        shape = self._exponents.operands.shape  # an LSTM's operands have exponents that no peak moves
+        return Peaks(np.zeros(shape), np.zeros(shape, np.int64))
+
+    def _arguments(self, role: Role, x, lengths, h0, c0) -> tuple[np.ndarray, tuple, list[Piece]]:
         """Give what a rank needs for its forward passes."""
         layers = slice(role.layers.start, role.layers.stop)
-        return self._skipped[layers], [
-            Piece(
-                self._parts.take(x, part, 1) if role.first else None,
-                self._parts.take(lengths, part, 0),
-                self._parts.take(h0[layers], part, 1),
-                self._parts.take(c0[layers], part, 1),
-                self._shared.of_sequences(self._parts.sequences(part)) if role.first and self._shared else None,
-            )
-            for part in role.parts
-        ]
+        exponents = tuple(each[layers] for each in self._exponents.now)
+        return (
+            self._skipped[layers],
+            exponents,
+            [
+                Piece(
+                    self._parts.take(x, part, 1) if role.first else None,
+                    self._parts.take(lengths, part, 0),
+                    self._parts.take(h0[layers], part, 1),
+                    self._parts.take(c0[layers], part, 1),
+                    self._shared.of_sequences(self._parts.sequences(part)) if role.first and self._shared else None,
+                )
+                for part in role.parts
+            ],
+        )
 
     def _of_stages(self, found: list[list]) -> list[list]:
         """Collect the ranks' results, one for each of their micro-batches, by stage."""

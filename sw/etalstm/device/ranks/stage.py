@@ -14,6 +14,7 @@ from etalstm.device.ranks.exchange import Exchange, digest
 from etalstm.device.results import add_counts, clear_padding
 from etalstm.golden.fast.sums import add_arrays
 from etalstm.host.mpi import Messages
+from etalstm.network.exponents import Peaks
 from etalstm.network.pipeline_grid import FORWARD, Role
 from etalstm.network.shape import LayerGradients, LayerParameters, canonical_rows
 from etalstm.network.shared_tokens import SharedTokens
@@ -78,25 +79,33 @@ class StageSession:
         for session in self._sessions:
             getattr(session, name)(*arguments)
 
-    def forward(self, skipped: np.ndarray, pieces: list[Piece]) -> list[Outputs]:
-        """Run the forward pass of all micro-batches; only the last stage gives their y."""
-        self._begin(skipped, pieces)
+    @property
+    def _exact(self) -> bool:
+        return self._sessions[0].shape.execution.arithmetic.exact
+
+    def forward(self, skipped: np.ndarray, exponents: tuple, pieces: list[Piece]) -> list[Outputs]:
+        """Run the forward pass of all micro-batches; only the last stage gives their y.
+
+        `exponents` are those of integers, of δ and of operands.
+        """
+        self._begin(skipped, exponents, pieces)
         return self._end([self._forward_step(number) for number in range(len(pieces))])
 
     def forward_backward(
-        self, skipped: np.ndarray, pieces: list[Piece], delta_threshold: float, measured: bool
+        self, skipped: np.ndarray, exponents: tuple, pieces: list[Piece], delta_threshold: float, measured: bool
     ) -> list[Outputs]:
-        """Run both passes of all micro-batches, and have the gradients of all pipelines added; gives no y."""
-        self._begin(skipped, pieces)
+        """Run both passes of all micro-batches, and have the gradients of all pipelines added; gives no y.
+
+        With integers nothing is added before :meth:`add_sums`.
+        """
+        self._begin(skipped, exponents, pieces)
         self._delta_threshold, self._measured = delta_threshold, measured
+        if self._exact:
+            return self._end(self._both_passes())
         self._exchange.begin()
         outputs: list[Outputs | None] = []
         try:
-            for way, number in self._role.order():
-                if way == FORWARD:
-                    outputs.append(self._forward_step(number, train=True))
-                else:
-                    self._backward_step(number)
+            outputs = self._both_passes()
             for added in self._added:
                 added.result()
             if not self._broken:
@@ -106,8 +115,21 @@ class StageSession:
             self._exchange.give_rest()
         return self._end(outputs)
 
-    def _begin(self, skipped: np.ndarray, pieces: list[Piece]) -> None:
+    def _both_passes(self) -> list[Outputs | None]:
+        """Run both passes of all micro-batches, in the order of the stage's role."""
+        outputs: list[Outputs | None] = []
+        for way, number in self._role.order():
+            if way == FORWARD:
+                outputs.append(self._forward_step(number, train=True))
+            else:
+                self._backward_step(number)
+        return outputs
+
+    def _begin(self, skipped: np.ndarray, exponents: tuple, pieces: list[Piece]) -> None:
         self._skipped, self._pieces = skipped, pieces
+        self.on_each("_set_exponents", *exponents)
+        self._sums: list[np.ndarray] = []  # with integers, of the micro-batches so far
+        self._peaks: list[Peaks] = []
         self._error: Exception | None = None
         self._broken = False  # here or on another rank
         self._found: list[dict[str, Any]] = [{} for _ in pieces]  # by micro-batch: of its backward pass
@@ -169,7 +191,12 @@ class StageSession:
         session, piece = self._session_of(number), self._pieces[number]
         clear_padding(dy, piece.lengths)
         session._backward(dy, np.zeros_like(piece.h0), np.zeros_like(piece.c0), self._delta_threshold)
-        self._added.append(self._thread.submit(self._add, number, session._gradients()))
+        if self._exact:
+            of_piece = session._gradient_sums()
+            self._sums = [a + b for a, b in zip(self._sums, of_piece, strict=True)] if self._sums else of_piece
+            self._peaks.append(session._delta_peaks())
+        else:
+            self._added.append(self._thread.submit(self._add, number, session._gradients()))
         self._found[number] = self._read(session, piece)
         return session._dx()
 
@@ -192,18 +219,30 @@ class StageSession:
         """Give what was found in the backward passes, by micro-batch; [] if there is no such thing at this stage."""
         return [of_piece[name] for of_piece in self._found if name in of_piece]
 
+    def peaks(self) -> Peaks:
+        """Give, with integers, what the backward passes of all micro-batches have quantised."""
+        return Peaks.together(self._peaks)
+
+    def add_sums(self) -> None:
+        """Add, with integers, the sums of all pipelines, in any order: the backward pass stands on all of them."""
+        self.on_each("_take_gradient_sums", list(map(self._exchange.add_integers, self._sums)))
+
     def update(self, rule: UpdateRule) -> None:
         """Change weights and velocities by the sum of all gradients."""
-        gradients = [total.gradients for total in self._exchange.totals()]
-        self.on_each("_take_gradients", gradients)
+        if not self._exact:
+            self.on_each("_take_gradients", [total.gradients for total in self._exchange.totals()])
         self.on_each("_update", rule)
 
     def gradients(self) -> list[LayerGradients]:
         """Give the sum of all gradients; in the first pipeline only."""
-        return [] if self._role.pipeline else [total.gradients for total in self._exchange.totals()]
+        if self._role.pipeline:
+            return []
+        return self._sessions[0]._gradients() if self._exact else [each.gradients for each in self._exchange.totals()]
 
     def norm_terms(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Give what the norm is made of; in the first pipeline only."""
+        if self._exact and not self._role.pipeline:
+            return self._sessions[0]._norm_terms()
         totals = [] if self._role.pipeline else self._exchange.totals()
         return [total.column_norms for total in totals], [canonical_rows(total.gradients.bias) for total in totals]
 

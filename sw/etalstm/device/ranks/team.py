@@ -79,30 +79,47 @@ class RankSession:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name if name in ("store_as", "send_as") else f"_{name}")
 
-    def forward(self, skipped, shared, x, lengths, h0, c0) -> Outputs:
-        """Run the part's forward pass."""
+    @property
+    def _exact(self) -> bool:
+        return self._inner.shape.execution.arithmetic.exact
+
+    def forward(self, skipped, shared, exponents, x, lengths, h0, c0) -> Outputs:
+        """Run the part's forward pass; `exponents` are those of integers, of δ and of operands."""
         self._inner._skipped, self._inner._shared = skipped, shared
+        self._inner._set_exponents(*exponents)
         return self._inner._forward(x, lengths, h0, c0)
 
-    def backward(self, dy, dh, dc, delta_threshold: float) -> None:
-        """Run the part's backward pass; the gradients of all ranks are added meanwhile.
+    def backward(self, exponents, dy, dh, dc, delta_threshold: float) -> None:
+        """Run the part's backward pass; the gradients of all ranks are added meanwhile, but with integers.
 
         A rank that fails takes part in the sums all the same, so that no other rank waits for it.
         """
+        self._inner._set_exponents(*exponents)
+        if self._exact:
+            self._inner._backward(dy, dh, dc, delta_threshold)
+            return
         self._exchange.begin()
         try:
             self._inner._backward(dy, dh, dc, delta_threshold)
         finally:
             self._exchange.give_rest()
 
+    def add_sums(self) -> None:
+        """Add, with integers, the sums of all ranks, in any order: the backward pass stands on all of them."""
+        self._inner._take_gradient_sums(list(map(self._exchange.add_integers, self._inner._gradient_sums())))
+
     def update(self, rule) -> None:
         """Change weights and velocities by the sum of all ranks' gradients."""
-        self._inner._take_gradients([total.gradients for total in self._exchange.totals()])
+        if not self._exact:
+            self._inner._take_gradients([total.gradients for total in self._exchange.totals()])
         self._inner._update(rule)
 
     def totals(self) -> list[Total]:
         """Give the sums of all ranks' gradients."""
-        return self._exchange.totals()
+        if not self._exact:
+            return self._exchange.totals()
+        norms, _ = self._inner._norm_terms()
+        return list(map(Total, self._inner._gradients(), norms))
 
     def digest(self, name: str) -> str:
         """Give a digest of the weights or the velocities: they must be equal on all ranks."""

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass
 from functools import cached_property
 
-from etalstm.network.cells.operation import CONDITIONAL, CONSTANTS, Operation, reads
+from etalstm.network.cells.operation import CONDITIONAL, CONSTANTS, Operation, bounds, reads
 
 Array = tuple[tuple[str, ...], ...]
 """Vectors that are interleaved in memory, each with the names that it has one after the other."""
@@ -201,6 +201,13 @@ class Cell:
     def products(self) -> tuple[Product, ...]:
         """The products of all stages."""
         return tuple(product for stage in self.stages for product in stage.products)
+
+    @cached_property
+    def within_one(self) -> frozenset[str]:
+        """The outputs of stages that are never below -1 or above 1."""
+        limits = {name: limit for stage in self.stages for name, limit in bounds(stage.forward).items()}
+        outputs = [name for stage in self.stages for name in stage.outputs]
+        return frozenset(name for name in outputs if limits[name][0] >= -1 and limits[name][1] <= 1)
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Element-wise operations on named vectors, written as equations."""
 
+import math
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -61,6 +62,34 @@ def reads(operations: tuple[Operation, ...]) -> frozenset[str]:
         found |= set(operation.operands) - written
         written.add(operation.d)
     return frozenset(found)
+
+
+Bounds = tuple[float, float]
+ANY: Bounds = (-math.inf, math.inf)
+_OF_FUNCTION: dict[VectorOp, Bounds] = {VectorOp.SIGMOID: (0.0, 1.0), VectorOp.TANH: (-1.0, 1.0)}
+
+
+def bounds(operations: tuple[Operation, ...]) -> dict[str, Bounds]:
+    """Give bounds of the last result of each name, for any inputs. The same element may be anything in two operands."""
+    found: dict[str, Bounds] = {"0": (0.0, 0.0), "-0": (0.0, 0.0), "1": (1.0, 1.0)}
+    for operation in operations:
+        found[operation.d] = _bounds(operation.op, [found.get(name, ANY) for name in operation.operands])
+    return found
+
+
+def _bounds(op: VectorOp, operands: list[Bounds]) -> Bounds:
+    if op in _OF_FUNCTION:
+        return _OF_FUNCTION[op]
+    (a, b), (c, d) = operands
+    if op == VectorOp.MULTIPLY:
+        products = [0.0 if 0 in pair else math.prod(pair) for pair in ((a, c), (a, d), (b, c), (b, d))]
+        return min(products), max(products)
+    if op == VectorOp.SUBTRACT:
+        return a - d, b - c
+    if op == VectorOp.SELECT:
+        return min(0.0, c), max(0.0, d)
+    total = a + c, b + d
+    return total if op == VectorOp.ADD else (min(0.0, total[0]), max(0.0, total[1]))
 
 
 def split_after(

@@ -77,7 +77,7 @@ def _commits(runs: list[dict]) -> str:
 def _costs(row: dict) -> list[str]:
     kinds = row["densities"].values()
     kept = [row["footprint"], row["real_footprint"], row["saved"]["footprint"]]
-    shares = [row[name] for name in ("input_density", "delta_density", "backward_arithmetic", "arithmetic")]
+    shares = [row[name] for name in ("input_density", "delta_density", "backward_multiplications", "multiplications")]
     return [
         *(f"{value:.3f}" for value in kept),
         f"{row['local_density']:.2f}",
@@ -102,7 +102,7 @@ skipped, padding not counted on either side. Full iterations (one in {MEASURE_EV
 
 PANELS = {
     "footprint": "intermediates kept,\nof five dense tensors",
-    "arithmetic": "multiplications left,\nof all products",
+    "multiplications": "multiplications left,\nof all products",
     "delta_density": "nonzero share of δ\n",
 }
 LEGEND = (

@@ -18,6 +18,8 @@ NAMED: dict[str, Callable[[str], Any]] = {  # settings that a run may name behin
     "ms2_full_epochs": int,
     "ms2_without": lambda text: text.replace("+", ","),  # a comma divides runs
     "rule": str,
+    "arithmetic": str,
+    "delta_bits": int,
 }
 LATER = ("delta_target", "input_threshold", "weight_format", *NAMED)  # missing in runs of older studies
 
@@ -26,7 +28,7 @@ LATER = ("delta_target", "input_threshold", "weight_format", *NAMED)  # missing 
 class Reduction:
     """One way to train: a storage policy, a θ, τ or None, the share of δ that is left or None, Θ, the weights' format.
 
-    The other fields are settings of MS2, and a pruning rule. Θ, of delta inputs, is stored as
+    The other fields are settings of MS2, a pruning rule, and the arithmetic. Θ, of delta inputs, is stored as
     :func:`etalstm.network.delta_inputs.input_thresholds_text` writes it.
     """
 
@@ -40,6 +42,8 @@ class Reduction:
     ms2_full_epochs: int = Settings.ms2_full_epochs
     ms2_without: str = Settings.ms2_without
     rule: str | None = Settings.rule
+    arithmetic: str = Settings.arithmetic
+    delta_bits: int | None = Settings.delta_bits
 
     @classmethod
     def of(cls, text: str) -> "Reduction":
@@ -102,7 +106,9 @@ class Reduction:
         inputs = f", Θ {self.input_threshold.replace(',', ' ')}" if sent else ""
         weights = ", bf16 weights" if self.weight_format == BF16 else ""
         rule = f", rule {self.rule}" if self.rule else ""
-        return f"{self.storage}{theta}{tau}{self._ms2_text}{delta}{inputs}{weights}{rule}"
+        arithmetic = f", {self.arithmetic}" if "arithmetic" in self._named else ""
+        bits = f", δ of {self.delta_bits} bits" if self.delta_bits else ""
+        return f"{self.storage}{theta}{tau}{self._ms2_text}{delta}{inputs}{weights}{rule}{arithmetic}{bits}"
 
     @property
     def _ms2_text(self) -> str:

@@ -45,7 +45,7 @@ def _plain(row: Row) -> bool:
 
 # For each use: whether a run serves it, the cost that the strongest run has least of, and the shares that count.
 USES: dict[str, tuple[Callable[[Row], bool], str, tuple[str, ...]]] = {
-    "eta": (_plain, "arithmetic", ("delta", "local", "inputs", "cells_skipped")),
+    "eta": (_plain, "multiplications", ("delta", "local", "inputs", "cells_skipped")),
     "ms1": (lambda row: _only_ms(row) and row["ms2"] is None, "footprint", ("delta", "local")),
     "ms2": (lambda row: _only_ms(row) and row["ms2"] is not None, "footprint", ("delta", "local", "cells_skipped")),
 }
@@ -110,7 +110,7 @@ MEASURES = {
     "local gradients that are not zero": "local_density",
     "δ that is not zero": "delta_density",
     "x and h that are sent": "input_density",
-    "products left": "arithmetic",
+    "products left": "multiplications",
 }
 """Titles of tables and panels, and the names of their values in :func:`etalstm.research.studies.study.summarise`."""
 

@@ -16,11 +16,12 @@ from etalstm.errors import RunError
 from etalstm.host.checkout import commit
 from etalstm.host.durable import write_whole
 from etalstm.host.strict import check, read_json
+from etalstm.network.arithmetic import FLOAT32 as IN_FLOAT32
 from etalstm.network.execution import FLOAT32
 from etalstm.network.storage import KINDS
 from etalstm.research.studies.reduction import Reduction
 from etalstm.research.studies.subject import Subject, others_of, score_of
-from etalstm.train.metrics import SHARES, forward_arithmetic, shares
+from etalstm.train.metrics import SHARES, forward_multiplications, rename_shares, shares
 from etalstm.train.sealed import Record
 from etalstm.train.significance import EPOCHS_FULL
 
@@ -30,7 +31,7 @@ class StudiedRun(Record):
 
     `commit` is that of the code that trained, see :func:`etalstm.host.checkout.commit`; of studies made before it was
     noted it is the commit that brought the run's figures. Studies made earlier lack `validation`, `others`,
-    `delta_target`, `input_threshold`, `weight_format`, or what `ms2_` begins.
+    `delta_target`, `input_threshold`, `weight_format`, `arithmetic`, or what `ms2_` begins.
     """
 
     storage: str
@@ -39,6 +40,8 @@ class StudiedRun(Record):
     delta_target: float | None = None
     input_threshold: str = "0"
     weight_format: str = FLOAT32
+    arithmetic: str = IN_FLOAT32.name
+    delta_bits: int | None = None
     ms2_steps: int | None = None
     ms2_full_epochs: int = EPOCHS_FULL
     ms2_without: str = ""
@@ -49,8 +52,8 @@ class StudiedRun(Record):
     validation: float | None = None
     others: dict[str, float] = {}  # noqa: RUF012  a field's default, which pydantic copies
     footprint: float
-    arithmetic: float
-    backward_arithmetic: float
+    multiplications: float
+    backward_multiplications: float
     delta_density: float
     real_footprint: float
     cells_skipped: float
@@ -68,6 +71,9 @@ class Study(Record):
 def read_study(path: Path) -> dict:
     """Read a study; :class:`RunError`, naming file and field, if it is none."""
     study = read_json(path)
+    for run in study.get("runs", ()) if isinstance(study, dict) else ():
+        for values in (run, run.get("saved")) if isinstance(run, dict) else ():
+            rename_shares(values)
     check(Study, study, path, RunError)
     return study
 
@@ -158,7 +164,7 @@ def summarise(study: dict) -> list[dict]:
         row |= {
             name: float(np.mean([run[name] for run in runs])) for name in (*SHARES, "real_footprint", "cells_skipped")
         }
-        row["input_density"] = forward_arithmetic(row)
+        row["input_density"] = forward_multiplications(row)
         row["densities"] = {kind: float(np.mean([run["densities"][kind] for run in runs])) for kind in KINDS}
         row["local_density"] = float(np.mean(list(row["densities"].values())))
         row["saved"] = {key: float(np.mean([run["saved"][key] for run in runs])) for key in runs[0]["saved"]}

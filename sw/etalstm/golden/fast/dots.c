@@ -1,0 +1,143 @@
+/* Sums of products of int16, in int32 or int64: exact, so every processor gives the same integers.
+ *
+ * The numbers of a sum lie in pairs. A panel has 16 columns of a matrix: for each pair of rows, the two numbers of each
+ * column. `limit` is the number of pairs whose products an int32 surely holds.
+ */
+#include <stdint.h>
+
+#define COLUMNS 16
+#define BLOCK 256 /* pairs of a panel that stay in the first cache */
+
+#ifdef __AVX2__
+#include <immintrin.h>
+typedef struct { __m256i low, high; } sums;
+static inline sums zero(void) { sums s = {_mm256_setzero_si256(), _mm256_setzero_si256()}; return s; }
+static inline __m256i dot(__m256i sum, __m256i a, __m256i b) {
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+    return _mm256_dpwssd_epi32(sum, a, b);
+#elif defined(__AVXVNNI__)
+    return _mm256_dpwssd_avx_epi32(sum, a, b);
+#else
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+#endif
+}
+static inline sums add_pair(sums s, int32_t pair, const int16_t *panel) {
+    __m256i both = _mm256_set1_epi32(pair);
+    s.low = dot(s.low, both, _mm256_loadu_si256((const __m256i *)panel));
+    s.high = dot(s.high, both, _mm256_loadu_si256((const __m256i *)(panel + COLUMNS)));
+    return s;
+}
+static inline void store(sums s, int32_t *out) {
+    _mm256_storeu_si256((__m256i *)out, s.low);
+    _mm256_storeu_si256((__m256i *)(out + 8), s.high);
+}
+/* Two rows of a matrix that is not in panels; columns come in the order 0-3 8-11 4-7 12-15. */
+static inline sums add_rows(sums s, int32_t pair, const int16_t *first, const int16_t *second) {
+    __m256i both = _mm256_set1_epi32(pair);
+    __m256i a = _mm256_loadu_si256((const __m256i *)first), b = _mm256_loadu_si256((const __m256i *)second);
+    s.low = dot(s.low, both, _mm256_unpacklo_epi16(a, b));
+    s.high = dot(s.high, both, _mm256_unpackhi_epi16(a, b));
+    return s;
+}
+static inline void store_rows(sums s, int32_t *out) {
+    _mm256_storeu_si256((__m256i *)out, _mm256_permute2x128_si256(s.low, s.high, 0x20));
+    _mm256_storeu_si256((__m256i *)(out + 8), _mm256_permute2x128_si256(s.low, s.high, 0x31));
+}
+#else
+typedef struct { int32_t of[COLUMNS]; } sums;
+static inline sums zero(void) { sums s = {{0}}; return s; }
+static inline sums add_pair(sums s, int32_t pair, const int16_t *panel) {
+    int32_t a = (int16_t)pair, b = pair >> 16;
+    for (int n = 0; n < COLUMNS; n++) s.of[n] += a * panel[2 * n] + b * panel[2 * n + 1];
+    return s;
+}
+static inline void store(sums s, int32_t *out) {
+    for (int n = 0; n < COLUMNS; n++) out[n] = s.of[n];
+}
+static inline sums add_rows(sums s, int32_t pair, const int16_t *first, const int16_t *second) {
+    int32_t a = (int16_t)pair, b = pair >> 16;
+    for (int n = 0; n < COLUMNS; n++) s.of[n] += a * first[n] + b * second[n];
+    return s;
+}
+static inline void store_rows(sums s, int32_t *out) { store(s, out); }
+#endif
+
+static inline int32_t pair_of(const int16_t *a) {
+    return (int32_t)((uint32_t)(uint16_t)a[0] | (uint32_t)(uint16_t)a[1] << 16);
+}
+
+static inline void add_to(int64_t *wide, int32_t *narrow, const int32_t *sums) {
+    if (wide)
+        for (int n = 0; n < COLUMNS; n++) wide[n] += sums[n];
+    else
+        for (int n = 0; n < COLUMNS; n++) narrow[n] += sums[n];
+}
+
+#define TILE(ROWS)                                                                                                     \
+    static inline void tile##ROWS(const int16_t *a, long stride, const int16_t *panel, long pairs, int64_t *wide,      \
+                                  int32_t *narrow, long width) {                                                       \
+        sums s[ROWS];                                                                                                  \
+        for (int i = 0; i < ROWS; i++) s[i] = zero();                                                                  \
+        for (long k = 0; k < pairs; k++)                                                                               \
+            for (int i = 0; i < ROWS; i++)                                                                             \
+                s[i] = add_pair(s[i], pair_of(a + i * stride + 2 * k), panel + 2 * COLUMNS * k);                       \
+        for (int i = 0; i < ROWS; i++) {                                                                               \
+            int32_t found[COLUMNS];                                                                                    \
+            store(s[i], found);                                                                                        \
+            add_to(wide ? wide + i * width : 0, narrow + i * width, found);                                            \
+        }                                                                                                              \
+    }
+TILE(6) TILE(4) TILE(1)
+
+/* Add the products of `rows` rows of a, of `pairs` pairs each, and of `panels` panels: to wide, or without it to narrow.
+ * A row of a begins `stride` numbers behind the one before, a row of sums `width`.
+ */
+void add_products(const int16_t *a, long stride, long rows, const int16_t *b, long pairs, long panels, long limit,
+                  int64_t *wide, int32_t *narrow, long width) {
+    long step = limit < BLOCK ? limit : BLOCK;
+    for (long first = 0; first < pairs; first += step) {
+        long count = pairs - first < step ? pairs - first : step;
+        for (long p = 0; p < panels; p++) {
+            const int16_t *panel = b + 2 * COLUMNS * (p * pairs + first), *from = a + 2 * first;
+            long m = 0;
+#define TO wide ? wide + m * width + COLUMNS * p : 0, narrow + m * width + COLUMNS * p, width
+            for (; m + 6 <= rows; m += 6) tile6(from + m * stride, stride, panel, count, TO);
+            for (; m + 4 <= rows; m += 4) tile4(from + m * stride, stride, panel, count, TO);
+            for (; m < rows; m++) tile1(from + m * stride, stride, panel, count, TO);
+        }
+    }
+}
+
+/* The same for an a of which much is zero, and a matrix b of `terms` rows, `columns` numbers each, that is in no panels.
+ * `numbers` has room for `terms` numbers, and columns are a multiple of 64.
+ */
+void add_sparse_products(const int16_t *a, long stride, long rows, const int16_t *b, long terms, long columns,
+                         long limit, int64_t *wide, int32_t *narrow, long width, int64_t *numbers) {
+    for (long m = 0; m < rows; m++) {
+        const int16_t *row = a + m * stride;
+        long count = 0;
+        for (long k = 0; k < terms; k++) {
+            numbers[count] = k;
+            count += row[k] != 0;
+        }
+        for (long first = 0; first < count; first += 2 * limit) {
+            long end = count - first < 2 * limit ? count : first + 2 * limit;
+            for (long n = 0; n < columns; n += 4 * COLUMNS) {
+                sums s[4] = {zero(), zero(), zero(), zero()};
+                for (long k = first; k < end; k += 2) {
+                    long one = numbers[k], other = k + 1 < end ? numbers[k + 1] : one;
+                    int16_t both[2] = {row[one], k + 1 < end ? row[other] : 0};
+                    const int16_t *left = b + one * columns + n, *right = b + other * columns + n;
+                    for (int i = 0; i < 4; i++)
+                        s[i] = add_rows(s[i], pair_of(both), left + COLUMNS * i, right + COLUMNS * i);
+                }
+                for (int i = 0; i < 4; i++) {
+                    int32_t found[COLUMNS];
+                    long at = m * width + n + COLUMNS * i;
+                    store_rows(s[i], found);
+                    add_to(wide ? wide + at : 0, narrow + at, found);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+"""Sums of products of int16: ``dots.c`` where there is a compiler, else loops with the same integers.
+
+The functions are for compiled loops, which run without the interpreter's lock.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from etalstm.host.native import library
+
+COLUMNS = 16  # of a panel
+WIDTH = 4 * COLUMNS  # columns of a matrix are filled up to a multiple
+SPARSE = 0.25  # at a smaller share of nonzero numbers the zeros are left out one by one
+_INT32 = 1 << 31
+
+
+class Factor(NamedTuple):
+    """A matrix (K, N) of int16 as products read it: K filled up to a multiple of 2, N to one of ``WIDTH``.
+
+    `rows` is the matrix, (K', N'), and `panels` the same in panels, (N'/16, K'/2, 16, 2).
+    """
+
+    rows: np.ndarray
+    panels: np.ndarray
+
+
+def factor_of(matrix: np.ndarray) -> Factor:
+    """Copy a matrix (K, N) of int16."""
+    terms, columns = -(-matrix.shape[0] // 2) * 2, -(-matrix.shape[1] // WIDTH) * WIDTH
+    rows = np.zeros((terms, columns), np.int16)
+    rows[: matrix.shape[0], : matrix.shape[1]] = matrix
+    panels = rows.reshape(terms // 2, 2, columns // COLUMNS, COLUMNS).transpose(2, 0, 3, 1)
+    return Factor(rows, np.ascontiguousarray(panels))
+
+
+def padded(count: int) -> int:
+    """Give the even number that a count of terms is filled up to."""
+    return count + (count & 1)
+
+
+class Kind(NamedTuple):
+    """How sums are added: in integers of the type of `zero`, int32 or, if it is `wide`, int64.
+
+    `limit` is the number of pairs of products that an int32 holds.
+    """
+
+    zero: np.signedinteger
+    wide: bool
+    limit: int
+
+
+def kind_of(terms: int, largest_product: int) -> Kind:
+    """Give the kind of sums of so many terms."""
+    wide = terms * largest_product >= _INT32
+    return Kind(np.int64(0) if wide else np.int32(0), wide, max(1, (_INT32 - 1) // (2 * largest_product)))
+
+
+class Addresses(NamedTuple):
+    """Where the functions of ``dots.c`` are; zeros where there is no compiler."""
+
+    dense: int
+    sparse: int
+
+
+@cache
+def addresses() -> Addresses:
+    """Compile ``dots.c`` at its first use."""
+    found = library(Path(__file__).with_name("dots.c"))
+    if found is None:
+        return Addresses(0, 0)
+    return Addresses(*(_address(getattr(found, name)) for name in ("add_products", "add_sparse_products")))
+
+
+def _address(function) -> int:
+    pointer = np.ctypeslib.ctypes.cast(function, np.ctypeslib.ctypes.c_void_p)
+    return int(pointer.value)
+
+
+@intrinsic
+def _call(typingctx, address, arguments):
+    """Call a C function without a result at an address; all arguments are of 64 bits."""
+
+    def generate(context, builder, signature, given):
+        word = ir.IntType(64)
+        words = [builder.extract_value(given[1], n) for n in range(len(signature.args[1]))]
+        function = ir.FunctionType(ir.VoidType(), [word] * len(words))
+        builder.call(builder.inttoptr(given[0], function.as_pointer()), words)
+        return context.get_dummy_value()
+
+    return types.void(address, arguments), generate
+
+
+@njit(nogil=True, cache=True)
+def add_products(places, kind, a, factor, sums, numbers):
+    """Add ``a @ factor`` to sums: a (M, K') of int16, C order, sums (M, N') of int32, or of int64 if the kind is wide.
+
+    `numbers`, int64, has room for K' numbers.
+    """
+    kept = np.count_nonzero(a)
+    rows, terms, columns = a.shape[0], a.shape[1], factor.rows.shape[1]
+    if not places.dense:
+        for m in range(rows):
+            for k in range(terms):
+                if a[m, k]:
+                    for n in range(columns):
+                        sums[m, n] += np.int64(a[m, k]) * np.int64(factor.rows[k, n])
+        return
+    place = np.int64(sums.ctypes.data)
+    wide, narrow = (place, np.int64(0)) if kind.wide else (np.int64(0), place)
+    if kept < SPARSE * a.size:
+        _call(
+            places.sparse,
+            (a.ctypes.data, terms, rows, factor.rows.ctypes.data, terms, columns, kind.limit, wide, narrow, columns,
+             numbers.ctypes.data),
+        )  # fmt: skip
+    else:
+        _call(
+            places.dense,
+            (a.ctypes.data, terms, rows, factor.panels.ctypes.data, terms // 2, columns // COLUMNS, kind.limit, wide,
+             narrow, columns),
+        )  # fmt: skip
