@@ -5,7 +5,7 @@ import json
 import pytest
 
 from etalstm.cli.main import run
-from etalstm.train.metrics import panels_of, smoothed
+from etalstm.train.metrics import curves_of, labels_of, panels_of, smoothed
 
 ENTRIES = [
     {"kind": "iteration", "iteration": 1, "epoch": 1, "loss": 2.0, "accuracy": 0.25},
@@ -38,10 +38,28 @@ def test_runs_are_drawn_into_one_picture(folder, tmp_path, capsys):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: the extra study")
     picture = tmp_path / "curves.svg"
     assert run(["plot", str(folder), str(folder), "--out", str(picture)]) == 0
-    assert picture.read_text(encoding="utf-8").startswith("<?xml")
+    drawn = picture.read_text(encoding="utf-8")
+    for text in ("training, smoothed", "validation", "test", f"{folder}, identical to {folder}"):
+        assert f"<!-- {text} -->" in drawn, text
     assert capsys.readouterr().out.strip() == str(picture)
     assert run(["plot", str(folder), "--out", str(tmp_path / "curves.xyz")]) == 2
     assert "xyz" in capsys.readouterr().err and not (tmp_path / "curves.xyz").exists()
+
+
+def test_a_run_without_validation_and_test_has_its_curve_alone(folder, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: the extra study")
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in ENTRIES[:2]), encoding="utf-8")
+    assert run(["plot", str(folder), "--out", str(tmp_path / "curves.svg")]) == 0
+    drawn = (tmp_path / "curves.svg").read_text(encoding="utf-8")
+    assert "<!-- o -->" not in drawn and "<!-- * -->" not in drawn, "names on an axis of numbers"
+
+
+def test_a_run_with_the_curves_of_an_earlier_one_is_named_so():
+    other = [ENTRIES[0] | {"loss": 3.0}, *ENTRIES[1:]]
+    logs = {"a": ENTRIES, "b": other, "c": ENTRIES}
+    runs = [(name, curves_of(entries, ["loss"], 0.5)) for name, entries in logs.items()]
+    assert runs[0][1]["loss", "iteration"] == [(1, 2.0), (2, 1.5)] and runs[0][1]["loss", "test"] == [(2, 1.5)]
+    assert labels_of(runs) == ["a", "b", "c, identical to a"]
 
 
 def test_refuses_folders_without_a_run_and_a_smoothing_that_is_none(folder, tmp_path, capsys):

@@ -31,7 +31,7 @@ BENCH = _modules(
     "bench", "iteration", "golden", "torch", "skip", "shares", "codec", "buckets", "epochs", "boards", "scaling",
     "simulators",
 )  # fmt: skip
-STUDY = dict.fromkeys(("density", "translation", "choose", "sizes", "compress"), "research.study")
+STUDY = dict.fromkeys(("density", "translation", "choose", "sizes", "compress", "draw"), "research.study")
 TRANSLATE = dict.fromkeys(("train", "run", "evaluate"), "research.translate")
 PROFILE = dict.fromkeys(("latency", "draw"), "research.profile")
 RESEARCH: dict[str, str | Group] = {

@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from etalstm.errors import RunError
-from etalstm.host.drawing import pyplot, save_figure
+from etalstm.host.drawing import COLOURS, pyplot, save_figure
 from etalstm.host.durable import AppendedFile, write_whole
 from etalstm.network.storage import PRODUCTS_OF_DELTA
 from etalstm.train.loss import SCORES
 from etalstm.train.sealed import Progress
 
+DASHES = ("-", (0, (3, 3)), (0, (5, 2, 1, 2)), (0, (1, 3)))  # of runs over each other
 SHARES = ("footprint", "multiplications", "backward_multiplications", "delta_density")
 
 
@@ -167,29 +169,52 @@ def smoothed(values: Sequence[float], weight: float) -> list[float]:
     return means
 
 
+Curves = dict[tuple[str, str], list[tuple[int, float]]]  # by panel and kind of entry: iterations and values
+
+
+def curves_of(entries: Sequence[dict], names: Sequence[str], smoothing: float) -> Curves:
+    """Give what panels show of a run: ``iteration``, smoothed as by :func:`smoothed`, ``epoch`` and ``test``."""
+    found: Curves = {}
+    for name, kind in product(names, ("iteration", "epoch", "test")):
+        mine = [entry for entry in entries if entry["kind"] == kind and name in entry]
+        values = smoothed([entry[name] for entry in mine], smoothing if kind == "iteration" else 0)
+        found[name, kind] = [(entry["iteration"], value) for entry, value in zip(mine, values, strict=True)]
+    return found
+
+
+def labels_of(runs: Sequence[tuple[str, Curves]]) -> list[str]:
+    """Give a legend's text for each run. It names the first run with equal curves, where that is an earlier one."""
+    first = [next(number for number, (_, other) in enumerate(runs) if other == curves) for _, curves in runs]
+    same = [f", identical to {runs[at][0]}" if at < number else "" for number, at in enumerate(first)]
+    return [run + text for (run, _), text in zip(runs, same, strict=True)]
+
+
 def draw_runs(runs: Sequence[tuple[str, list[dict]]], path: Path, smoothing: float) -> None:
     """Draw loss and scores by iteration: training as a line, validation as points, the test as a star.
 
-    Each run is a name and the entries of its log. The path's ending says the format, `smoothing` is as in
-    :func:`smoothed`. Raises :class:`RunError` if matplotlib is not installed, or knows no such format.
+    Each run is a name and the entries of its log. A later run has dashes and rings, within which an earlier one is
+    seen. The path's ending says the format, `smoothing` is as in :func:`smoothed`. Raises :class:`RunError` if
+    matplotlib is not installed, or knows no such format.
     """
     names = panels_of(runs)
-    figure, (panels,) = pyplot().subplots(
-        1, len(names), figsize=(6 * len(names), 4), squeeze=False, constrained_layout=True
-    )
+    shape = {"figsize": (6 * len(names), 4.5), "squeeze": False, "constrained_layout": True}
+    figure, (panels,) = pyplot().subplots(1, len(names), **shape)
+    shown = [(run, curves_of(entries, names, smoothing)) for run, entries in runs]
     for axes, name in zip(panels, names, strict=True):
-        for number, (run, entries) in enumerate(runs):
-            _draw_run(axes, name, run, entries, f"C{number}", smoothing)
-        axes.set_xlabel("iteration")
-        axes.set_ylabel(name)
+        for number, ((_, curves), label) in enumerate(zip(shown, labels_of(shown), strict=True)):
+            _draw_run(axes, number, [curves[name, kind] for kind in ("iteration", "epoch", "test")], label)
+        axes.set(xlabel="iteration", ylabel=name)
         axes.grid(alpha=0.3)
-    panels[0].legend()
+    for style, label in (("-", "training, smoothed" if smoothing else "training"), ("o", "validation"), ("*", "test")):
+        panels[0].plot([], [], style, color="0.4", label=label)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", frameon=False, ncols=2)
     save_figure(figure, path)
 
 
-def _draw_run(axes: Any, name: str, run: str, entries: list[dict], colour: str, smoothing: float) -> None:
-    for kind, style, label in (("iteration", "-", run), ("epoch", "o", None), ("test", "*", None)):
-        mine = [entry for entry in entries if entry["kind"] == kind and name in entry]
-        values = [entry[name] for entry in mine]
-        values = smoothed(values, smoothing) if kind == "iteration" else values
-        axes.plot([entry["iteration"] for entry in mine], values, style, color=colour, label=label)
+def _draw_run(axes: Any, number: int, curves: Sequence[list[tuple[int, float]]], label: str) -> None:
+    later = number % len(DASHES)
+    look = {"color": COLOURS[(4 + number) % len(COLOURS)], "fillstyle": "none" if later else "full"}
+    training, *points = (list(zip(*curve, strict=True)) for curve in curves)
+    axes.plot(*training, linestyle=DASHES[later], label=label, **look)
+    for (marker, size), values in zip((("o", 5), ("*", 10)), points, strict=True):
+        axes.plot(*values, linestyle="none", marker=marker, markersize=size + 4 * later, **look)

@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import json
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +15,11 @@ from etalstm.network.architecture import ARCHITECTURES
 from etalstm.network.execution import Execution
 from etalstm.research.paper.densities import sources
 from etalstm.research.paper.requests import Request, Runs
+from etalstm.research.paper.study import as_dict, read_study
 from etalstm_hw.config import preset
 from tests.research.paper.compared import measure
 
+ROOT = Path(__file__).parents[3]
 DYNAMIC = Execution(architecture=ARCHITECTURES["dynamic"])
 SMALL = Request(8, 1, 4, 2, DYNAMIC)
 
@@ -101,5 +104,34 @@ def test_the_command_writes_its_files_and_asks_the_model_once(tmp_path, capsys, 
         written.append([(tmp_path / f"paper.{kind}").read_bytes() for kind in ("json", "md", "html")])
     assert written[0] == written[1] and len(asked) == len(set(asked)) == 24 + 2 * 4
     assert capsys.readouterr().out.split() == [str(tmp_path / "paper.html")] * 2
+    pictures = {path: path.read_bytes() for path in tmp_path.glob("*.svg")}
+    assert len(pictures) == 9 and all(f"]({path.name})".encode() in written[0][1] for path in pictures)
+    for path in (*tmp_path.glob("*.svg"), *(tmp_path / name for name in ("paper.md", "paper.html", "runs.json"))):
+        path.unlink()
+    assert run(["research", "paper", "--out", str(tmp_path), "--redraw"]) == 0
+    assert [(tmp_path / f"paper.{kind}").read_bytes() for kind in ("json", "md", "html")] == written[0]
+    assert {path: path.read_bytes() for path in tmp_path.glob("*.svg")} == pictures
     assert set(sources()["benchmarks"].values()) == json.loads(written[0][0])["densities"]["sets"].keys()
     assert b"eta-lstm research paper --out DIR --quick" in written[0][1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda known: known.pop("rows"), "must be a file of eta-lstm research paper"),
+        (lambda known: known["rows"][0].update(milliseconds="soon"), "must be a file of eta-lstm research paper"),
+        (lambda known: known["scaling"][0].pop("hidden"), "must be a file of eta-lstm research paper"),
+        (lambda known: known["densities"].update(assumed="ptb"), "made with other densities than those"),
+    ],
+)
+def test_a_comparison_that_cannot_be_redrawn_is_refused(tmp_path, change, message):
+    path = tmp_path / "paper.json"
+    with pytest.raises(RunError, match="there is no such comparison"):
+        read_study(path)
+    known = json.loads((ROOT / "docs/paper/paper.json").read_text(encoding="utf-8"))
+    path.write_text(json.dumps(known), encoding="utf-8")
+    assert as_dict(read_study(path)) == known
+    change(known)
+    path.write_text(json.dumps(known), encoding="utf-8")
+    with pytest.raises(RunError, match=rf"paper\.json:? {message}"):
+        read_study(path)

@@ -2,10 +2,12 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from etalstm.research.paper import document
 from etalstm.research.paper.claims import CLAIMS
 from etalstm.research.paper.document import Figure, Heading, Paragraph, Table, html, markdown
 from etalstm.research.paper.energy import COEFFICIENTS
@@ -13,6 +15,7 @@ from etalstm.research.paper.page import page
 from etalstm.research.paper.study import as_dict
 from tests.research.paper.compared import compared
 
+PROSE = Path(document.__file__).with_name("prose.toml")
 DOCS = Path(__file__).parents[3] / "docs"
 
 
@@ -39,12 +42,29 @@ def test_the_page_says_what_a_board_lacks_and_what_is_assumed(blocks):
         assert f"| {one.name} |" in text
 
 
-def test_figures_are_inside_the_page(blocks):
+def test_figures_are_inside_one_page_and_beside_the_other(blocks):
     figures = [block for block in blocks if isinstance(block, Figure)]
-    assert len(figures) == 8
+    assert len(figures) == len({one.name for one in figures}) == 9
     text = html(blocks)
-    assert text.count("data:image/svg+xml;base64,") == 8
-    assert not re.search(r'(src|href)="(?!data:)', text)
+    assert text.count("data:image/svg+xml;base64,") == 9
+    assert not re.search(r'(src|href)="(?!data:|#)', text)
+    assert re.findall(r"]\((.*)\)", markdown(blocks)) == [f"{one.name}.svg" for one in figures]
+    assert blocks[1] is figures[0] and figures[0].name == "headline"
+
+
+def test_the_list_of_contents_leads_to_every_section(blocks):
+    text = html(blocks)
+    links = re.findall(r'<a href="#(.+?)">(.+?)</a>', text)
+    assert [title for _, title in links] == [block.text for block in blocks if getattr(block, "level", 0) == 2]
+    anchors = re.findall(r'<h\d id="(.+?)">', text)
+    assert len(anchors) == len(set(anchors)) and {anchor for anchor, _ in links} < set(anchors)
+    assert text.index("<nav") < text.index("<figure>") < text.index("<p>")
+
+
+def test_every_paragraph_of_the_file_is_on_a_page(blocks):
+    known = tomllib.loads(PROSE.read_text(encoding="utf-8"))
+    code = "".join(path.read_text(encoding="utf-8") for path in PROSE.parent.glob("*.py"))
+    assert set(re.findall(r'\bprose\(\s*"(\w+)"', code)) == known.keys()
 
 
 def test_texts_are_escaped():

@@ -1,6 +1,7 @@
 """Runs of ``eta-lstm research compress`` beside each other."""
 
 import json
+import re
 
 import pytest
 
@@ -10,6 +11,7 @@ from etalstm.host.drawing import can_draw
 from etalstm.research.studies.shrinking import read_runs
 from etalstm.research.studies.shrinking_page import kinds
 
+COLOURS = "#0072b2", "#d55e00"
 SETTINGS = {
     "task": "speech", "phases": ["prune-units", "prune-weights"], "seed": 0, "hidden": 8, "batch": 2, "tolerance": 1.0,
     "data": "/x/a", "profile": "p.json", "guided": "all", "cell": "lstm",
@@ -62,7 +64,22 @@ def test_kinds_are_summed_up_over_their_seeds(write, tmp_path, capsys):
     assert "| guided no | 0 | prune-units | 4.00 (4.00) |" in page
     left = "prune-units, prune-weights | 3 / 4 | 200 (4.00) | 209 | 10.50 | 11.50 | 300 (3.00) |  |"
     assert f"| guided all, 0 | {left}" in page, "a step that changed nothing left the network of the one before"
-    assert (tmp_path / "out/shrinking.svg").exists() == can_draw()
+    assert (tmp_path / "out/shrinking.svg").exists() == can_draw() == ("](shrinking.svg)" in page)
+
+
+def test_kinds_are_drawn_so_that_none_hides_another(write, tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: the extra study")
+    assert study(tmp_path / "out", write("a"), write("b", profile=None), write("c", seed=1)) == 0
+    picture = tmp_path / "out/shrinking.svg"
+    drawn = picture.read_text()
+    for text in ("guided all, mean of seeds", "guided no, mean of seeds", "seed 0", "seed 1", "rejected"):
+        assert f"<!-- {text} -->" in drawn, text
+    means = [style for style in re.findall(r'style="(.+?)"', drawn) if "stroke-width: 3.5" in style]
+    assert [next(colour for colour in COLOURS if colour in style) for style in means[:2]] == list(COLOURS)
+    assert ["dasharray" in style for style in means[:2]] == [False, True], "the first is seen between the dashes"
+    picture.unlink()
+    assert run(["research", "study", "draw", str(tmp_path / "out")]) == 0
+    assert picture.read_text() == drawn
 
 
 def test_kinds_differ_in_profiles_and_in_settings_that_one_has_alone(write):

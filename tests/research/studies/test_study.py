@@ -9,7 +9,8 @@ import pytest
 from etalstm.cli.main import run
 from etalstm.errors import RunError
 from etalstm.host.drawing import can_draw
-from etalstm.research.studies.page import front, markdown, standard_errors
+from etalstm.research.studies.figures import GROUPS, front, group_of, standard_errors
+from etalstm.research.studies.page import markdown
 from etalstm.research.studies.reduction import Reduction
 from etalstm.research.studies.study import read_study, result_of, summarise
 from etalstm.research.studies.subject import Network, others_of, score_name, score_of
@@ -31,7 +32,7 @@ def test_a_study_writes_table_numbers_and_figure_and_is_not_done_twice(tmp_path,
     page = (tmp_path / "density.md").read_text()
     assert "| dense | 0, 1 |" in page and "| ms1-bf16, θ 0.1, τ 0.05 | 0, 1 |" in page and str(tmp_path) not in page
     assert "--seeds 2 --runs dense:0,ms1-bf16:0.1:0.05" in page
-    assert (tmp_path / "density.svg").exists() == can_draw()
+    assert (tmp_path / "density.svg").exists() == can_draw() == ("](density.svg)" in page)
     told = capsys.readouterr().err
     assert "seed 1" in told and told.count("no cell skipped") == 2, "the first epochs are full ones"
     monkeypatch.setattr(Network, "train", lambda *_: pytest.fail("trained again"))
@@ -296,3 +297,39 @@ def test_the_front_has_what_nothing_of_less_cost_surpasses():
     points = [(1.0, 5.0), (0.2, 3.0), (0.5, 2.0), (0.5, 4.0), (0.2, 1.0)]
     assert front(points, lower=False) == [(0.2, 3.0), (0.5, 4.0), (1.0, 5.0)]
     assert front(points, lower=True) == [(0.2, 1.0)]
+
+
+def test_runs_are_drawn_in_groups_by_what_they_reduce():
+    texts = {
+        "dense": "dense",
+        "dense:0:::::ms2_full_epochs=0": "dense",
+        "dense::::0.1": "delta inputs",
+        "dense:0:0.5": "MS2",
+        "ms1:0.1:ms2_steps=4": "MS1, MS2",
+        "ms1-bf16:0.1": "MS1",
+        "ms1-bf16:0.1:0.5:0.2": "δ pruned",
+        "ms1-bf16:0.1::0.2:0.1:bf16": "δ pruned, delta inputs",
+    }
+    assert {text: group_of(Reduction.of(text)) for text in texts} == texts
+    assert set(texts.values()) == set(GROUPS)
+
+
+def test_a_figure_is_drawn_anew_from_its_file_alone_and_names_the_runs_on_the_front(tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: the extra study")
+    source = ROOT / "docs" / "density" / "trec"
+    (tmp_path / "density.json").write_bytes((source / "density.json").read_bytes())
+    drawn = []
+    for _ in range(2):
+        assert run(["research", "study", "draw", str(tmp_path)]) == 0
+        drawn.append((tmp_path / "density.svg").read_text(encoding="utf-8"))
+    assert capsys.readouterr().out.split() == [str(tmp_path / "density.svg")] * 2
+    assert drawn[0] == drawn[1]
+    for text in ("Pareto front", "mean of dense runs", "δ pruned, delta inputs", "ms1-bf16, θ 0.1, τ 0.8"):
+        assert f"<!-- {text} -->" in drawn[0], text
+    assert "ms1-bf16, θ 0.3" not in drawn[0], "is not on a front, so a group's colour is enough"
+
+
+def test_a_folder_without_a_study_is_not_drawn(tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: the extra study")
+    assert run(["research", "study", "draw", str(tmp_path)]) == 2
+    assert "density.json: there is no such file" in capsys.readouterr().err

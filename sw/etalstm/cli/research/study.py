@@ -12,20 +12,20 @@ from etalstm.cli.output import say, with_extra
 from etalstm.cli.research.profile import RUNS
 from etalstm.cli.research.translate import import_package
 from etalstm.data import DATASETS, TASKS
-from etalstm.host.drawing import can_draw
+from etalstm.host.drawing import can_draw, check_can_draw
 from etalstm.host.durable import write_whole
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.research.paper.densities import PATH
-from etalstm.research.studies.page import draw, draw_sizes
+from etalstm.research.studies.figures import draw_sizes, draw_study
 from etalstm.research.studies.page import markdown as page_of_study
 from etalstm.research.studies.reduction import FORM, NAMED, Reduction
 from etalstm.research.studies.several import USES, choose_all, read_sizes, rows_by_size
 from etalstm.research.studies.several import markdown as page_of_sizes
 from etalstm.research.studies.shrinking import FILE, ShrunkRun, read_runs, write_runs
 from etalstm.research.studies.shrinking_page import draw_runs, markdown
-from etalstm.research.studies.study import run_study
-from etalstm.research.studies.subject import Network, Subject
+from etalstm.research.studies.study import read_study, run_study
+from etalstm.research.studies.subject import SCORES, Network, Subject, score_name
 from etalstm.research.translate_settings import PANELS as OF_TRANSLATION
 from etalstm.research.translate_settings import TranslationSettings
 from etalstm.train.settings import PANELS, Settings
@@ -42,11 +42,29 @@ def study_of(subject: Subject, settings, runs: str, seeds: int, out: Path) -> No
     """
     check_size("seeds", seeds)
     study = run_study(subject, settings, Reduction.of_several(runs), seeds, out / "density.json", say)
-    page = page_of_study(subject, study, seeds)
+    picture = "density.svg" if _can_draw() else ""
+    page = page_of_study(subject, study, seeds, picture)
     write_whole(out / "density.md", page)
     print(page)
-    if _can_draw():
-        draw(study, out / "density.svg", subject.score(study["settings"]))
+    if picture:
+        _draw(out)
+
+
+def draw(studies: Annotated[list[Path], Argument(help=f"Folders with density.json or {FILE}")]) -> None:
+    """Draw the figures of studies anew from their files. Nothing is trained."""
+    check_can_draw()
+    for folder in studies:
+        print(_draw(folder))
+
+
+def _draw(folder: Path) -> Path:
+    """Draw the figure of the study in a folder beside its file, and give the figure's path."""
+    if (folder / FILE).is_file():
+        draw_runs(read_runs([folder / FILE]), path := folder / "shrinking.svg")
+    else:
+        study = read_study(folder / "density.json")
+        draw_study(study, path := folder / "density.svg", SCORES[score_name(study["settings"])])
+    return path
 
 
 def _can_draw() -> bool:
@@ -162,11 +180,12 @@ def compress(
     out.mkdir(parents=True, exist_ok=True)
     write_runs(found, out / FILE)
     timed = f" --host --steps {steps} --turns {turns}" if host else ""
-    page = markdown(found, f"eta-lstm research study compress RUN ...{timed} --out DIR")
+    picture = "shrinking.svg" if _can_draw() else ""
+    page = markdown(found, f"eta-lstm research study compress RUN ...{timed} --out DIR", picture)
     write_whole(out / "shrinking.md", page)
     print(page)
-    if _can_draw():
-        draw_runs(found, out / "shrinking.svg")
+    if picture:
+        _draw(out)
 
 
 def _time(runs: list[ShrunkRun], steps: int, turns: int) -> None:

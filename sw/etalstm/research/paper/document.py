@@ -1,9 +1,13 @@
 """A page of headings, paragraphs, tables and figures, as Markdown and as HTML."""
 
 import base64
+import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
+from string import Template
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,14 @@ class Paragraph:
     text: str
 
 
+_PROSE = tomllib.loads(Path(__file__).with_name("prose.toml").read_text(encoding="utf-8"))
+
+
+def prose(name: str, /, **values) -> Paragraph:
+    """Give a paragraph of ``prose.toml`` with the values that it names."""
+    return Paragraph(_PROSE[name].format(**values))
+
+
 @dataclass(frozen=True)
 class Table:
     """A table: names of columns, and rows of as many texts."""
@@ -36,47 +48,50 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture, only on the HTML page."""
+    """A picture: inside the HTML page, and beside the other page as the file ``NAME.svg``."""
 
+    name: str
     svg: str
     caption: str
 
 
 Block = Heading | Paragraph | Table | Figure
-
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #111; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: 0.85rem; }
-td, th { border-bottom: 1px solid #bbb; padding: 0.25rem 0.6rem; text-align: left; vertical-align: top; }
-figure { margin: 1.5rem 0; break-inside: avoid; } img { max-width: 100%; } figcaption { font-size: 0.9rem; }
-"""
+_PAGE = Template(Path(__file__).with_name("document.html").read_text(encoding="utf-8"))
 
 
 def markdown(blocks: Sequence[Block]) -> str:
-    """Write a page without its figures."""
-    return "\n\n".join(_markdown(block) for block in blocks if not isinstance(block, Figure)) + "\n"
+    """Write a page that needs the files of its figures."""
+    return "\n\n".join(map(_markdown, blocks)) + "\n"
 
 
 def html(blocks: Sequence[Block]) -> str:
-    """Write a page that needs no other file."""
-    title = next(block.text for block in blocks if isinstance(block, Heading))
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
-    body = "\n".join(_html(block) for block in blocks)
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
+    """Write a page that needs no other file. The first block is the title; the list of contents follows it."""
+    title, *sections = [block for block in blocks if isinstance(block, Heading)]
+    named = [one for one in sections if one.level == 2]
+    links = "".join(f'<li><a href="#{_anchor(one)}">{escape(one.text)}</a></li>' for one in named)
+    contents = f'<nav aria-label="Contents"><ol>{links}</ol></nav>'
+    body = "\n".join((_html(title), contents, *map(_html, blocks[1:])))
+    return _PAGE.substitute(title=escape(title.text), body=body)
 
 
-def _markdown(block: Heading | Paragraph | Table) -> str:
+def _markdown(block: Block) -> str:
     if isinstance(block, Heading):
         return f"{'#' * block.level} {block.text}"
     if isinstance(block, Paragraph):
         return block.text
+    if isinstance(block, Figure):
+        return f"![{block.caption}]({block.name}.svg)"
     lines = [block.columns, ["---"] * len(block.columns), *block.rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
 
 
+def _anchor(heading: Heading) -> str:
+    return re.sub(r"\W+", "-", heading.text.lower()).strip("-")
+
+
 def _html(block: Block) -> str:
     if isinstance(block, Heading):
-        return f"<h{block.level}>{escape(block.text)}</h{block.level}>"
+        return f'<h{block.level} id="{_anchor(block)}">{escape(block.text)}</h{block.level}>'
     if isinstance(block, Paragraph):
         return f"<p>{escape(block.text)}</p>"
     if isinstance(block, Figure):  # as an image: names within one picture do not meet those of another

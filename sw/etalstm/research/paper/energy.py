@@ -4,12 +4,13 @@ Every coefficient has a low, a nominal and a high value, and its source. Those t
 are marked, and have a wide range. A band comes from drawing all coefficients at random within their ranges.
 """
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-CITED, RECALLED, ESTIMATED, ASSUMED = "cited", "recalled", "estimated", "assumed"
 DRAWS, SEED = 4000, 0
 BAND = (5, 95)  # percentiles
 _PICO = 1e-12
@@ -38,21 +39,8 @@ class Coefficient:
         return _PICO if self.unit.startswith("pJ") else 1.0
 
 
-_HOROWITZ = "Horowitz, ISSCC 2014: {} pJ in 45 nm; times 0.3 for 16 nm and times 2, 8, 14 for an FPGA's logic"
-COEFFICIENTS = (
-    Coefficient("hbm", "pJ/bit", 3.92, 7.0, 12.5, CITED,
-                "low: the device, O'Connor et al., MICRO 2017; high: with the controller; nominal between is assumed"),
-    Coefficient("multiply", "pJ", 2.2, 8.9, 15.5, ESTIMATED, _HOROWITZ.format("float32 multiplication, 3.7")),
-    Coefficient("add", "pJ", 0.5, 2.2, 3.8, ESTIMATED, _HOROWITZ.format("float32 addition, 0.9")),
-    Coefficient("lane_word", "pJ", 1.5, 4.0, 10.0, ESTIMATED,
-                "a word of a lane's memories; Horowitz: 10 pJ for 64 bits of 8 KB in 45 nm, 20 pJ of 32 KB"),
-    Coefficient("board", "W", 15.0, 25.0, 40.0, ESTIMATED,
-                "of one board, whatever the machine does: leakage, clock tree, HBM's refresh, PCIe, regulators"),
-    Coefficient("gpu_cudnn", "W", 180.0, 240.0, 300.0, ASSUMED,
-                "300 W, NVIDIA's data sheet of the V100 SXM2, times 0.6, 0.8, 1.0"),
-    Coefficient("gpu_framework", "W", 100.0, 170.0, 250.0, ASSUMED,
-                "250 W, NVIDIA's data sheet of the V100 PCIe, times 0.4, 0.68, 1.0; a GPU that waits takes less"),
-)  # fmt: skip
+_FILE = Path(__file__).with_name("coefficients.toml")
+COEFFICIENTS = tuple(Coefficient(**one) for one in tomllib.loads(_FILE.read_text(encoding="utf-8"))["coefficients"])
 _BY_NAME = {one.name: one for one in COEFFICIENTS}
 
 Events = Mapping[str, float]  # by a coefficient's name, how often it counts; for a power: seconds

@@ -3,10 +3,10 @@
 import io
 from collections.abc import Mapping, Sequence
 
-from etalstm.host.drawing import pyplot
+from etalstm.host.drawing import log_ticks, pyplot
 from etalstm.network.benchmarks import Benchmark
-from etalstm.research.paper.cases import CASES, CUDNN, FRAMEWORK, GIGA, ON_BOARDS, Row, find_row
-from etalstm.research.paper.claims import BASELINE_NAMES, boards_text
+from etalstm.research.paper.cases import CASES, CUDNN, ETA, FRAMEWORK, GIGA, ON_BOARDS, Row, find_row
+from etalstm.research.paper.claims import BASELINE_NAMES, CLAIMS, boards_text, findings
 from etalstm.research.paper.gpu import Fitted, recurrent
 from etalstm.research.paper.study import Point
 
@@ -15,11 +15,12 @@ HATCHES = ("", "//", "..", "xx", "\\\\", "++")
 SIZES = {"hidden": "units H", "layers": "layers L", "steps": "steps T"}
 RATES = {"throughput": "useful GFLOP/s", "efficiency": "useful GFLOP/s/W"}
 AXES = {"speed": "speed over the baseline's", "energy": "the baseline's energy over ours"}
-STYLE = {
-    "svg.fonttype": "none",  # text, not outlines of letters
-    "hatch.linewidth": 0.5,
-}
-TICKS = (1, 2, 5)  # of each power of ten
+STYLE = {"svg.fonttype": "none", "hatch.linewidth": 0.5}  # text, not outlines of letters
+
+
+def _panels(lines: int, columns: int, size: tuple[float, float], **shared) -> tuple:
+    """Give a figure of a size in inches, and its panels by line."""
+    return pyplot().subplots(lines, columns, figsize=size, squeeze=False, constrained_layout=True, **shared)
 
 
 def _svg(figure) -> str:
@@ -33,18 +34,37 @@ def _svg(figure) -> str:
 def draw_fit(fitted: Fitted, published: Sequence[Benchmark]) -> str:
     """Draw published times and those of the roofline, fitted and not."""
     figure, axes = pyplot().subplots(figsize=(6, 3.6), constrained_layout=True)
-    for (names, label), colour, marker in zip(
-        ((fitted.fitted, "fitted"), (fitted.others, "not fitted")), COLOURS, "os", strict=False
-    ):
+    for number, (label, names) in enumerate({"fitted": fitted.fitted, "not fitted": fitted.others}.items()):
         chosen = [one for one in published if one.name in names]
         ours = [1e3 * fitted.roofline.seconds(recurrent(one)) for one in chosen]
-        axes.plot([one.published_milliseconds for one in chosen], ours, marker, color=colour, label=label)
-    times = [one.published_milliseconds for one in published]
-    ends = [min(times), max(times)]
+        theirs = [one.published_milliseconds for one in chosen]
+        axes.plot(theirs, ours, "os"[number], color=COLOURS[number], label=label)
+    ends = [end(one.published_milliseconds for one in published) for end in (min, max)]
     axes.plot(ends, ends, "--", color="#555", linewidth=1, label="equal")
     axes.set(xscale="log", yscale="log", xlabel="published, ms", ylabel="roofline, ms")
     axes.legend(frameon=False)
     axes.grid(alpha=0.3)
+    return _svg(figure)
+
+
+def draw_headline(rows: Sequence[Row]) -> str:
+    """Draw what became of the source paper's claims of speed and energy: a bar for each setting, and their average."""
+    claims = [one for one in CLAIMS if one.case == ETA and one.quantity in AXES]
+    figure, (panels,) = _panels(1, len(claims), (11, 3.8), sharey=True)
+    for axes, claim in zip(panels, claims, strict=True):
+        found = list(reversed(findings(claim, rows)))
+        settings, values = [one.setting for one in found], [one.average for one in found]
+        numbers, colours = [value.value for value in values], [COLOURS["MS2" in setting] for setting in settings]
+        bars = axes.barh(settings, numbers, xerr=_spread(values), color=colours, edgecolor="white")
+        axes.bar_label(bars, fmt="{:.3g}", padding=4, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})
+        axes.axvline(1, color="#333", linewidth=1)
+        axes.axvline(claim.average, color=COLOURS[5], linestyle="--", linewidth=1.5, label="the source paper's average")
+        axes.set(xscale="log", xlabel=AXES[claim.quantity])
+        axes.set_xlim(right=2 * max(numbers))
+        log_ticks(axes.xaxis)
+        axes.grid(axis="x", alpha=0.25)
+        axes.set_axisbelow(True)
+    _legend(figure, panels[0])
     return _svg(figure)
 
 
@@ -54,9 +74,7 @@ def draw_ratios(rows: Sequence[Row], quantity: str) -> str:
     Bands are lines. A logarithmic axis: twice and half are equally far from the baseline, which is the line at 1.
     """
     boards = sorted({row.boards for row in rows if row.boards})
-    figure, panels = pyplot().subplots(
-        len(boards), 2, figsize=(11, 6.5), sharey=True, squeeze=False, constrained_layout=True
-    )
+    figure, panels = _panels(len(boards), 2, (11, 6.5), sharey=True)
     names = list(dict.fromkeys(row.benchmark for row in rows))
     for line, count in zip(panels, boards, strict=True):
         for axes, kind in zip(line, (CUDNN, FRAMEWORK), strict=True):
@@ -65,9 +83,7 @@ def draw_ratios(rows: Sequence[Row], quantity: str) -> str:
                 _bars(axes, number, [getattr(row, quantity)[kind] for row in chosen], CASES[case])
             axes.axhline(1, color="#333", linewidth=1)
             axes.set(yscale="log", title=f"{boards_text(count)} over {BASELINE_NAMES[kind]}")
-            axes.yaxis.set_major_locator(pyplot().matplotlib.ticker.LogLocator(subs=TICKS))
-            axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter("")
+            log_ticks(axes.yaxis)
             axes.set_xticks(range(len(names)), names)
             axes.grid(axis="y", which="both", alpha=0.25)
             axes.set_axisbelow(True)
@@ -92,9 +108,7 @@ def draw_bytes(rows: Sequence[Row], quantity: str, cases: Sequence[tuple[str, in
     boards and baseline.
     """
     names = list(dict.fromkeys(row.benchmark for row in rows))
-    figure, panels = pyplot().subplots(
-        1, len(names), figsize=(2 + 1.7 * len(names), 4.6), squeeze=False, constrained_layout=True
-    )
+    figure, panels = _panels(1, len(names), (2 + 1.7 * len(names), 4.6))
     kinds = list(dict.fromkeys(kind for row in rows for kind in getattr(row, quantity)))
     for axes, name in zip(panels[0], names, strict=True):
         chosen = [find_row(rows, name, *case) for case in cases]
@@ -110,9 +124,7 @@ def draw_bytes(rows: Sequence[Row], quantity: str, cases: Sequence[tuple[str, in
 def draw_rates(points: Sequence[Point]) -> str:
     """Draw throughput and energy efficiency against each size that is changed; bands of the efficiency are lines."""
     sweeps = list(dict.fromkeys(point.swept for point in points))
-    figure, panels = pyplot().subplots(
-        len(RATES), len(sweeps), figsize=(11, 6.5), sharex="col", sharey="row", squeeze=False, constrained_layout=True
-    )
+    figure, panels = _panels(len(RATES), len(sweeps), (11, 6.5), sharex="col", sharey="row")
     for line, (name, label) in zip(panels, RATES.items(), strict=True):
         for axes, swept in zip(line, sweeps, strict=True):
             for number, case in enumerate(_cases(points)):
@@ -123,9 +135,7 @@ def draw_rates(points: Sequence[Point]) -> str:
             sizes = sorted({point.size for point in points if point.swept == swept})
             axes.set_xticks(sizes, [str(size) for size in sizes])
             axes.xaxis.set_minor_locator(pyplot().matplotlib.ticker.NullLocator())
-            axes.yaxis.set_major_locator(pyplot().matplotlib.ticker.LogLocator(subs=TICKS))
-            axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter("")
+            log_ticks(axes.yaxis)
         line[0].set_ylabel(label)
     for axes, swept in zip(panels[-1], sweeps, strict=True):
         axes.set_xlabel(SIZES[swept])
@@ -154,9 +164,7 @@ def draw_kinds(points: Sequence[Point], quantity: str) -> str:
     Above each bar stands the whole, in GB.
     """
     sweeps, cases = list(dict.fromkeys(point.swept for point in points)), _cases(points)
-    figure, panels = pyplot().subplots(
-        len(cases), len(sweeps), figsize=(11, 7.5), sharex="col", sharey=True, squeeze=False, constrained_layout=True
-    )
+    figure, panels = _panels(len(cases), len(sweeps), (11, 7.5), sharex="col", sharey=True)
     kinds = list(dict.fromkeys(kind for point in points for kind in getattr(point.row, quantity)))
     for line, case in zip(panels, cases, strict=True):
         for axes, swept in zip(line, sweeps, strict=True):
@@ -184,7 +192,7 @@ def draw_boards(points: Sequence[Mapping]) -> str:
     Points have ``benchmark`` and ``boards``, and the gains ``shared``, ``pipeline``, or None, and ``batch_each``.
     """
     names = list(dict.fromkeys(point["benchmark"] for point in points))
-    figure, panels = pyplot().subplots(1, 2, figsize=(10, 4.4), sharey=True, constrained_layout=True)
+    figure, (panels,) = _panels(1, 2, (10, 4.4), sharey=True)
     counts = sorted({1, *(point["boards"] for point in points)})
     for number, name in enumerate(names):
         chosen = [point for point in points if point["benchmark"] == name]

@@ -5,9 +5,13 @@ densities of the machine's skipping are assumed.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
+from pydantic import TypeAdapter
+
+from etalstm.errors import RunError
+from etalstm.host.strict import read_json
 from etalstm.network.benchmarks import BENCHMARKS, V100_OPERATIONS, Benchmark
 from etalstm.research.paper import cases, gpu
 from etalstm.research.paper.cases import Row, Value, board_row, gpu_row, rows_of, together
@@ -22,6 +26,7 @@ Sweeps = dict[str, Sequence[int]]  # values that each of ``hidden``, ``layers`` 
 
 SWEEPS: Sweeps = {"hidden": (256, 512, 1024, 2048, 4096), "layers": (1, 2, 4, 8), "steps": (18, 35, 100, 303)}
 QUICK: Sweeps = {"hidden": (256, 1024), "layers": (1, 2), "steps": (18, 35)}
+PUBLISHED = [one for one in BENCHMARKS.values() if one.v100_milliseconds]
 ON_BOARD = (cases.DYNAMIC, cases.ETA)
 
 
@@ -59,13 +64,19 @@ class Point:
         return Value(work / joules.value, "GFLOP/s/W", how, work / high, work / low)
 
 
+SIZES = ("hidden", "layers", "steps", "batch")  # of a point, in the file
+OF_ROW = ("milliseconds", "joules", "moved", "footprint", "fits", "groups")
+
+
+def _named(sizes: dict[str, int]) -> Benchmark:
+    return Benchmark("H {hidden}, L {layers}, T {steps}".format(**sizes), **sizes)
+
+
 def networks(sweeps: Sweeps) -> Iterator[tuple[str, Benchmark]]:
     """Give every network, with the size that is changed; the central network is in each sweep that has its size."""
     for swept, sizes in sweeps.items():
         for size in sizes:
-            of_size: dict[str, Any] = {swept: size}
-            changed = replace(CENTRE, **of_size)
-            yield swept, replace(changed, name=f"H {changed.hidden}, L {changed.layers}, T {changed.steps}")
+            yield swept, _named({name: getattr(CENTRE, name) for name in SIZES} | {swept: size})
 
 
 def requests_of(sweeps: Sweeps) -> Iterator[Request]:
@@ -108,11 +119,10 @@ class Study:
 
 def compare(benchmarks: Sequence[Benchmark], sweeps: Sweeps, board_operations: float, measure: Measure) -> Study:
     """Compare on benchmarks and on networks of other sizes, with what `measure` says of each request."""
-    published = [one for one in BENCHMARKS.values() if one.v100_milliseconds]
-    fitted = fit(published)
+    fitted = fit(PUBLISHED)
     rows = [row for one in benchmarks for row in rows_of(one, fitted.roofline, measure)]
     scaling = points(sweeps, fitted.roofline, measure)
-    return Study(benchmarks, rows, fitted, published, board_operations, scaling)
+    return Study(benchmarks, rows, fitted, PUBLISHED, board_operations, scaling)
 
 
 def as_dict(study: Study) -> dict:
@@ -137,8 +147,30 @@ def as_dict(study: Study) -> dict:
 
 
 def _point(point: Point) -> dict:
-    names = ("milliseconds", "joules", "moved", "footprint", "fits", "groups")
-    of_row = {name: value for name, value in asdict(point.row).items() if name in names}
-    sizes = {name: getattr(point.benchmark, name) for name in ("hidden", "layers", "steps", "batch")}
+    of_row = {name: value for name, value in asdict(point.row).items() if name in OF_ROW}
+    sizes = {name: getattr(point.benchmark, name) for name in SIZES}
     of_point = {"throughput": asdict(point.throughput), "efficiency": asdict(point.efficiency)}
     return {"swept": point.swept, **sizes, "case": point.row.case, "operations": point.operations} | of_row | of_point
+
+
+def read_study(path: Path) -> Study:
+    """Read the file that :func:`as_dict` is written to; :class:`RunError` if it is none, or has other densities."""
+    known = read_json(path, "there is no such comparison; eta-lstm research paper makes one")
+    try:
+        rows = TypeAdapter(list[Row]).validate_python(known["rows"])
+        scaling = [_read_point(point) for point in known["scaling"]]
+        benchmarks = [BENCHMARKS[name] for name in dict.fromkeys(row.benchmark for row in rows)]
+        current, peak = known["densities"] == sources(), float(known["board_operations_per_second"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{path} must be a file of eta-lstm research paper: {error}") from error
+    if not current:
+        raise RunError(f"{path}: made with other densities than those that are installed; make it anew")
+    return Study(benchmarks, rows, fit(PUBLISHED), PUBLISHED, peak, scaling)
+
+
+def _read_point(known: dict) -> Point:
+    """Read a point. Its row has no events: the joules are known."""
+    benchmark, on_gpu = _named({name: known[name] for name in SIZES}), known["case"] == cases.BASELINE
+    row = {"benchmark": benchmark.name, "case": known["case"], "boards": 0 if on_gpu else 1, "events": {}}
+    row |= {"baseline": cases.CUDNN if on_gpu else ""} | {name: known[name] for name in OF_ROW}
+    return Point(known["swept"], benchmark, TypeAdapter(Row).validate_python(row), known["operations"])

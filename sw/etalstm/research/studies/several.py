@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
+from string import Template
 
 from etalstm.errors import RunError
 from etalstm.network.execution import FLOAT32
@@ -149,6 +150,9 @@ def rows_by_size(studies: dict[int, dict]) -> Rows:
     return {one: {hidden: rows[one] for hidden, rows in by_size.items()} for one in common}
 
 
+_PAGE = Template(Path(__file__).with_name("sizes.md").read_text(encoding="utf-8"))
+
+
 def markdown(folders: Sequence[Path]) -> str:
     """Write the page of several studies: a table for the scores, and one for each of :data:`MEASURES`.
 
@@ -159,10 +163,9 @@ def markdown(folders: Sequence[Path]) -> str:
     score = SCORES[score_name(settings)]
     texts: dict[str, Callable[[dict], str]] = {f"test {score.heading}": partial(score_of_row, score)}
     texts |= {name: partial(_three_places, key) for name, key in MEASURES.items()}
-    tables = [line for name, text in texts.items() for line in (*_table(name, rows, list(studies), text), "")]
-    commands = [line for folder in folders for line in (f"    {read_command(folder / 'density.md')}", "")]
-    return "\n".join(["# What reductions leave, by the units of a layer", "", EXPLANATION, "", *tables,
-                      "Made with", "", *commands])  # fmt: skip
+    tables = "\n".join(line for name, text in texts.items() for line in (*_table(name, rows, list(studies), text), ""))
+    commands = "\n\n".join(f"    {read_command(folder / 'density.md')}" for folder in folders)
+    return _PAGE.substitute(tables=tables, commands=commands)
 
 
 def score_of_row(score: Score, row: dict) -> str:
@@ -183,9 +186,3 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]
     """Write a table of Markdown, line by line."""
     head, *body = [f"| {' | '.join(row)} |" for row in (columns, *rows)]
     return [head, "|---" * len(columns) + "|", *body]
-
-
-EXPLANATION = """\
-The studies differ in nothing but the units H, and the size of a token's vector. Scores are means over seeds ± standard
-deviation of one run. All else are means over the iterations of the last epoch; the pages of the studies say what is
-counted."""

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean
+from string import Template
 
-from etalstm.host.drawing import COLOURS, MARKERS, pyplot, save_figure
+from etalstm.host.drawing import COLOURS, MARKERS, log_ticks, pyplot, save_figure
 from etalstm.research.studies.several import table_of
 from etalstm.research.studies.shrinking import ACCEPTED, DENSE, PROFILES, Network, ShrunkRun
 
@@ -43,14 +44,15 @@ def _text(value) -> str:
     return "+".join(value) if isinstance(value, list) else str(value)
 
 
-def markdown(runs: Sequence[ShrunkRun], command: str) -> str:
-    """Write the page of runs of one task, with the command that makes it."""
-    task = runs[0].settings["task"]
-    return "\n".join([
-        f"# Networks that shrink: {task}", "", "Made with", "", f"    {command}", "",
-        *table_of(*_summary(runs)), "", SUMMARY.format(unit=runs[0].score.unit), "",
-        *table_of(*_run_rows(runs)), "", EVERY.format(score=runs[0].score.label), "",
-    ])  # fmt: skip
+_PAGE = Template(Path(__file__).with_name("shrinking.md").read_text(encoding="utf-8"))
+
+
+def markdown(runs: Sequence[ShrunkRun], command: str, picture: str = "") -> str:
+    """Write the page of runs of one task, with the command that makes it, and its figure if there is one."""
+    summary, rounds = ("\n".join(table_of(*found)) for found in (_summary(runs), _run_rows(runs)))
+    figure = f"![Scores of all rounds against the sizes of the networks]({picture})\n\n" if picture else ""
+    of_runs = {"task": runs[0].settings["task"], "unit": runs[0].score.unit, "score": runs[0].score.label}
+    return _PAGE.substitute(of_runs, command=command, figure=figure, summary=summary, rounds=rounds)
 
 
 def _summary(runs: Sequence[ShrunkRun]) -> tuple[list[str], list[list[str]]]:
@@ -100,44 +102,41 @@ def _described(run: ShrunkRun, steps: Sequence[str], network: Network) -> list[s
             counted("cycles", ","), counted("ms on a processor", ".2f")]  # fmt: skip
 
 
-SUMMARY = """\
-**After**: the network that a step left, the last one accepted until then. **LSTM parameters**, **cycles**, **ms**: how
-many times less than the dense start, mean over the seeds (least of the seeds). **Validation**, **test**: how much worse
-than the dense start of the same seed in {unit}, mean (worst). Networks were accepted by the validation score alone."""
-
-EVERY = """\
-Scores: {score}. In brackets: how many times less than the dense start. Parameters count what is not zero. **Cycles**
-are those of a training iteration on the preset by the cycle model. **Ms** are those of a forward and a backward pass of
-PyTorch's LSTM of that size, on the computer that made this page; masks inside a matrix save none of them."""
-
-
 PARAMETERS = "LSTM parameters"
 PANELS = {PARAMETERS: "LSTM parameters, times fewer", "cycles": "cycles of an iteration, times fewer"}
 SPLITS = ("validation", "test")
+# Of kinds: a colour, dashes and the size of marks. Those before are seen between the dashes, and around the marks.
+STYLES = ((4, "-", 8), (5, (0, (3, 3)), 4.5), (3, (0, (1, 3)), 11), (6, (0, (1, 6)), 2))
+LOOKS = [{"color": COLOURS[number], "linestyle": dashes, "markersize": size} for number, dashes, size in STYLES]
 
 
 def draw_runs(runs: Sequence[ShrunkRun], path: Path) -> None:
     """Draw scores on validation and test against parameters and cycles, both compared with the dense start.
 
     All runs are of one task. Cycles are left out where no network saves any, as where only weights were pruned. A
-    colour is a kind of run, a marker a seed. Lines join the networks that were accepted; a hollow mark was rejected.
+    colour with its dashes is a kind of run, a marker a seed. Thin lines join the networks that were accepted, and a
+    hollow mark was rejected. A thick line is the mean over the seeds of a kind, round by round, while all go on.
     :class:`RunError` if matplotlib is not installed, or does not know the format that the path's ending says.
     """
     costs = [cost for cost in PANELS if cost == PARAMETERS or _shrinks(runs, cost)]
-    shape = {"figsize": (1 + 4.5 * len(costs), 7), "squeeze": False, "constrained_layout": True}
+    shape = {"figsize": (1 + 4.5 * len(costs), 7.5), "squeeze": False, "constrained_layout": True}
     figure, panels = pyplot().subplots(2, len(costs), sharex="col", sharey="row", **shape)
     unit, tolerance = runs[0].score.unit, runs[0].settings["tolerance"]
     for line, split in zip(panels, SPLITS, strict=True):
         for axes, cost in zip(line, costs, strict=True):
             _draw_panel(axes, runs, cost, split)
         line[0].set_ylabel(f"{split}: worse than\nthe dense start, {unit}")
-    for axes in panels[0]:  # networks are accepted by the validation score
-        axes.axhline(tolerance * (100 if runs[0].score.relative else 1), color="0.6", linestyle=":", zorder=0)
-    for axes, cost in zip(panels[1], costs, strict=True):
-        axes.set_xlabel(PANELS[cost])
-    title = "runs, seed\nhollow: rejected\ndotted: the limit"
-    legend = {"loc": "outside right upper", "fontsize": 8, "title_fontsize": 8, "alignment": "left"}
-    figure.legend(*panels[0][0].get_legend_handles_labels(), title=title, **legend)
+    limit = {"color": "0.4", "linestyle": (0, (1, 2)), "zorder": 0, "label": "limit of validation"}
+    for above, below, cost in zip(*panels, costs, strict=True):
+        above.axhline(tolerance * (100 if runs[0].score.relative else 1), **limit)
+        below.set_xlabel(PANELS[cost])
+    corner = panels[0][0]
+    for seed in sorted({run.seed for run in runs}):
+        corner.plot([], [], color="0.3", linewidth=0.8, marker=MARKERS[seed % len(MARKERS)], label=f"seed {seed}")
+    if any(one.decision != ACCEPTED for run in runs for one in run.networks):
+        corner.plot([], [], "o", color="0.3", markerfacecolor="none", label="rejected")
+    legend = {"loc": "outside lower center", "fontsize": 9, "frameon": False, "handlelength": 4}
+    figure.legend(*corner.get_legend_handles_labels(), ncols=1 + 2 * len(costs), **legend)
     save_figure(figure, path)
 
 
@@ -148,33 +147,28 @@ def _shrinks(runs: Sequence[ShrunkRun], cost: str) -> bool:
 
 def _draw_panel(axes, runs: Sequence[ShrunkRun], cost: str, split: str) -> None:
     for number, (name, members) in enumerate(kinds(runs).items()):
+        look, accepted = LOOKS[number % len(LOOKS)], []
         for run in members:
-            look = {
-                "color": COLOURS[number % len(COLOURS)],
-                "marker": MARKERS[run.seed % len(MARKERS)],
-                "markersize": 5,
-            }
-            accepted = _points(run, cost, split, lambda one: one.decision == ACCEPTED)
-            axes.plot(*accepted, linewidth=1, label=f"{name}, {run.seed}", **look)
+            mark = look | {"marker": MARKERS[run.seed % len(MARKERS)]}
+            accepted.append(_points(run, cost, split, lambda one: one.decision == ACCEPTED))
+            axes.plot(*zip(*accepted[-1], strict=True), linewidth=1, **mark)
             rejected = _points(run, cost, split, lambda one: one.decision != ACCEPTED)
-            axes.plot(*rejected, linestyle="none", markerfacecolor="none", **look)
-    ticker = pyplot().matplotlib.ticker
+            axes.plot(*zip(*rejected, strict=True), **mark | {"linestyle": "none", "markerfacecolor": "none"})
+        means = [[mean(values) for values in zip(*points, strict=True)] for points in zip(*accepted, strict=False)]
+        axes.plot(*zip(*means, strict=True), linewidth=3.5, alpha=0.75, label=f"{name}, mean of seeds", **look)
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
-    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+    log_ticks(axes.xaxis)
     axes.axhline(0, color="0.6", linewidth=1, zorder=0)
     axes.grid(alpha=0.3)
 
 
-def _points(run: ShrunkRun, cost: str, split: str, wanted: Callable[[Network], bool]) -> tuple[list, list]:
+def _points(run: ShrunkRun, cost: str, split: str, wanted: Callable[[Network], bool]) -> list[tuple[float, float]]:
     """Give how many times smaller the wanted networks are, and how much worse, where both are known."""
     dense = getattr(run.dense, split)
-    pairs = [
+    return [
         (times, run.score.worse(score, dense))
         for one in run.networks
         if wanted(one)
         and (times := fold(run, one, cost)) is not None
         and (score := getattr(one, split)) is not None
     ]  # fmt: skip
-    return [times for times, _ in pairs], [worse for _, worse in pairs]
