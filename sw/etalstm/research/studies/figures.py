@@ -37,7 +37,7 @@ def group_of(reduction: Reduction) -> str:
 
 
 def draw_study(study: dict, path: Path, score: Score) -> None:
-    """Draw the score against footprint, multiplications and density, each on a logarithmic axis, into an SVG or PNG file.
+    """Draw the score against footprint, multiplications and density, on logarithmic axes, into an SVG or PNG file.
 
     A colour is a group of runs. A line joins the Pareto front, whose runs are named beside it.
     """
