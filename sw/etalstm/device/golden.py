@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,9 @@ class GoldenSession(Session):
     """A session on the compiled golden trainer. It has no clock: ``cycles`` is 0."""
 
     reduces = True
+    _passes: list[Any]  # of each layer, as the engine gives them
+    _results: list[Any]
+    _products: list[Any]  # of each matrix
 
     @staticmethod
     def _host_words(shape: TrainingShape) -> int:
@@ -142,7 +146,8 @@ class IntegerSession(GoldenSession):
 
     def _products_now(self) -> list[list[IntegerProduct]]:
         """Give the products of each layer with the present exponents; nothing has been quantised with them yet."""
-        network, exponents, found = self.shape.network, self._exponents, []
+        network, exponents = self.shape.network, self._exponents
+        found: list[IntegerProduct] = []
         for layer in range(network.layers):
             sizes = {"x": network.inputs_of(layer)}
             for product in network.declared.products:

@@ -10,11 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from etalstm.errors import DivergedError
-from etalstm.golden import reference
 from etalstm.golden.arithmetic import add
 from etalstm.golden.cell import pruned
-from etalstm.golden.fast.declared import DeclaredBackward, ProductGradients
-from etalstm.golden.passes import LayerPass, with_padding
+from etalstm.golden.passes import with_padding
 from etalstm.golden.product import FloatProduct
 from etalstm.network.arithmetic import HEADROOM, LEAST_EXPONENT, Arithmetic, exponent_of, quantise, scaled
 from etalstm.network.delta_inputs import LayerInputs
@@ -326,25 +324,3 @@ class IntegerBackward:
     def delta(self) -> np.ndarray:
         """The values of δ as broadcast, with padding: float32, (T, B, 4H)."""
         return with_padding(self.product.delta_values(self.numbers), self.active)
-
-
-@dataclass(frozen=True)
-class DeclaredIntegerPass(LayerPass):
-    """A forward pass of a layer of any cell; `broadcasts` are what each product acted on, float32, (T, B, K)."""
-
-    broadcasts: list[np.ndarray]
-
-
-def cell_forward(cell, products, x, h0, c0, active, storage, skipped) -> DeclaredIntegerPass:
-    """Run a layer of any declared cell forward: :func:`etalstm.golden.reference.cell_forward` with integers."""
-    found, broadcasts = reference.cell_forward(cell, products, x, h0, c0, active, storage, skipped)
-    return DeclaredIntegerPass(**vars(found), broadcasts=broadcasts)
-
-
-def cell_backward(cell, products, forward: DeclaredIntegerPass, dy, dh, dc, delta_threshold=0.0) -> DeclaredBackward:
-    """Run a layer of any declared cell backward: :func:`etalstm.golden.reference.cell_backward` with integers."""
-    given = forward, forward.broadcasts, dy, dh, dc, delta_threshold
-    *inputs, sums = reference.cell_backward(cell, products, *given)
-    found = zip(cell.products, sums, forward.broadcasts, strict=True)
-    gradients = (ProductGradients(*each, len(product.gates), [sent]) for product, each, sent in found)
-    return DeclaredBackward(*inputs, tuple(gradients))

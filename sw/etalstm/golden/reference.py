@@ -173,7 +173,9 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     """
     xh = np.concatenate([forward.x_sent, forward.h_sent], axis=2)
     final = dy, dh, dc, delta_threshold, slices
-    dx, dh, dc, [(dw, db, delta)] = cell_backward(LSTM, [FloatProduct(weights, None)], forward, [xh], *final)
+    dx, dh, dc, [(dw, db, delta)] = cell_backward(
+        LSTM, [FloatProduct(weights, np.empty(0, np.float32))], forward, [xh], *final
+    )
     active = forward.active
     return LayerBackward(dx, dh, dc, dw, db, without_padding(delta, active), active)
 

@@ -4,7 +4,7 @@ An engine is a module with ``layer_forward`` and ``layer_backward``: :mod:`etals
 :mod:`etalstm.golden.fast.compiled`. Rows are in canonical order ``4*unit + gate`` throughout.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -14,13 +14,7 @@ from numba import njit
 from etalstm.formats.codec import round_bf16
 from etalstm.golden.fast import compiled, declared, integers
 from etalstm.golden.fast.declared import DeclaredBackward
-from etalstm.golden.integers import (
-    IntegerBackward,
-    IntegerPass,
-    IntegerProduct,
-    cell_backward,
-    cell_forward,
-)
+from etalstm.golden.integers import IntegerBackward, IntegerPass, IntegerProduct
 from etalstm.golden.passes import LayerBackward, LayerPass, active_steps
 from etalstm.network.cells.cell import Cell
 from etalstm.network.cells.lstm import LSTM
@@ -97,14 +91,15 @@ def integer_forward(
     layers: list[list[IntegerProduct]], x, lengths, h0, c0, execution, skipped_cells, cell
 ) -> list[LayerPass | IntegerPass]:
     """Do what :func:`network_forward` does, with the products of each layer in integers."""
-    active, passes = active_steps(lengths, x.shape[0]), []
+    passes: list[LayerPass | IntegerPass] = []
+    active = active_steps(lengths, x.shape[0])
     for layer, products in enumerate(layers):
         given = x, h0[layer], c0[layer], active, execution.storage.layer(layer), skipped_cells[layer]
         delta_inputs = execution.delta_inputs.layer(layer)
         if cell is LSTM:
-            passes.append(integers.layer_forward(*products, *given, delta_inputs))
+            passes.append(integers.layer_forward(products[0], *given, delta_inputs))
         else:
-            passes.append(cell_forward(cell, products, *given))
+            passes.append(declared.exact_forward(cell, products, *given))
         x = passes[-1].y
     return passes
 
@@ -116,13 +111,13 @@ def integer_backward(
     results: list[IntegerBackward | DeclaredBackward] = []
     for layer, products in reversed(list(enumerate(layers))):
         given = passes[layer], dy, dh[layer], dc[layer], delta_threshold
-        back = integers.layer_backward(*given) if cell is LSTM else cell_backward(cell, products, *given)
+        back = integers.layer_backward(*given) if cell is LSTM else declared.exact_backward(cell, products, *given)
         results.append(back)
         dy = back.dx
     return results[::-1]
 
 
-def network_outputs(passes: list[LayerPass]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def network_outputs(passes: Sequence[LayerPass | IntegerPass]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Copy what a forward pass gives: y (T, B, H), with the frozen h at padded steps, h and c (L, B, H)."""
     h, c = (np.stack(states) for states in zip(*((layer.h[-1], layer.c[-1]) for layer in passes), strict=True))
     return passes[-1].y.copy(), h, c

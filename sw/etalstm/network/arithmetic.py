@@ -121,7 +121,7 @@ def most(bits: int) -> int:
     return (DIGIT - 1) * DIGIT + DIGIT // 2 - 1 if bits == 15 else (1 << (bits - 1)) - 1
 
 
-def exponent_of(largest: np.ndarray) -> np.ndarray:
+def exponent_of(largest: np.ndarray | float) -> np.ndarray:
     """Give E of finite numbers of at least 0, element by element: int32."""
     return np.where(largest > 0, np.maximum(np.frexp(largest)[1], LEAST_EXPONENT), LEAST_EXPONENT)
 

@@ -151,8 +151,9 @@ class OutputPass:
         """Give the loss of the batch after all slices, and set the model's gradients of the output layer."""
         terms = [self._terms[piece] for piece in self._pieces]
         if self._apart:
-            terms = [tuple(map(np.concatenate, zip(*terms, strict=True)))]
-        found = [{OUTPUT: gradient.T @ features, BIAS: gradient.sum(axis=0)} for gradient, features in terms]
+            gradients, features = zip(*terms, strict=True)
+            terms = [(np.concatenate(gradients), np.concatenate(features))]
+        found = [{OUTPUT: gradient.T @ inputs, BIAS: gradient.sum(axis=0)} for gradient, inputs in terms]
         self._model.set_output_gradients(
             {name: tree_total([each[name] for each in found], len(found), np.add) for name in (OUTPUT, BIAS)}
         )

@@ -96,8 +96,9 @@ def restore(path: Path, learner: Learner, saved: Checkpoint, exempt: Collection[
     state = {kind: layers_of(tensors, network, kind) for kind in optimizer.kinds}
     optimizer.load(learner.session, layers_of(tensors, network, "weights"), state)
     if position.exponents:
-        for exponents, *state in zip(learner.session.exponents, *dict(position.exponents).values(), strict=False):
-            exponents.state = state
+        found = position.exponents
+        for exponents, delta, operands in zip(learner.session.exponents, found.delta, found.operands, strict=False):
+            exponents.state = delta, operands
     if position.batch and saved.description.run.batch == learner.origin.batch:  # else no epoch goes on
         learner.h, learner.c = tensors["state.h"], tensors["state.c"]
 

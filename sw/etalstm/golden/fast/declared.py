@@ -1,7 +1,7 @@
 """The training pass of any declared cell: the reference's bits, with compiled sums.
 
 Each step's element-wise work is NumPy, equation by equation. The sums are those of :mod:`etalstm.golden.fast.sums`: x's
-part of all steps at once, the rest step by step.
+part of all steps at once, the rest step by step. With integers the reference is fast enough: its sums are BLAS's.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from etalstm.golden.cell import evaluate, pruned, stored
 from etalstm.golden.fast.packing import matrix_of
 from etalstm.golden.fast.sums import accumulate, add_arrays, bias_gradient, gradient_sums, mac_sums, packed_sums
 from etalstm.golden.passes import LayerPass, skipped_steps
-from etalstm.golden.reference import DENSE
+from etalstm.golden.reference import DENSE, cell_backward, cell_forward
 from etalstm.network.delta_inputs import OFF
 from etalstm.network.slices import slice_ranges, tree_total
 
@@ -181,3 +181,27 @@ def _product_gradients(forward: DeclaredPass, product, delta, whole, slices: int
     db = (bias_gradient(whole_rows, order) for order in orders)
     weights, bias = (tree_total(terms, slices, add_arrays) for terms in (dw, db))
     return ProductGradients(weights, bias, delta, len(product.gates), operands)
+
+
+@dataclass(frozen=True)
+class DeclaredIntegerPass(LayerPass):
+    """A forward pass of a layer of any cell; `broadcasts` are what each product acted on, float32, (T, B, K)."""
+
+    broadcasts: list[np.ndarray]
+
+
+def exact_forward(cell, products, x, h0, c0, active, storage, skipped) -> DeclaredIntegerPass:
+    """Run a layer of any declared cell forward: :func:`etalstm.golden.reference.cell_forward` with integers."""
+    found, broadcasts = cell_forward(cell, products, x, h0, c0, active, storage, skipped)
+    return DeclaredIntegerPass(**vars(found), broadcasts=broadcasts)
+
+
+def exact_backward(cell, products, forward: DeclaredIntegerPass, dy, dh, dc, delta_threshold=0.0) -> DeclaredBackward:
+    """Run a layer of any declared cell backward: :func:`etalstm.golden.reference.cell_backward` with integers."""
+    given = forward, forward.broadcasts, dy, dh, dc, delta_threshold
+    dx, dh0, dc0, found = cell_backward(cell, products, *given)
+    gradients = [
+        ProductGradients(dw, db, delta, len(product.gates), [sent])
+        for product, (dw, db, delta), sent in zip(cell.products, found, forward.broadcasts, strict=True)
+    ]
+    return DeclaredBackward(dx, dh0, dc0, tuple(gradients))

@@ -3,9 +3,10 @@
 The functions are for compiled loops, which run without the interpreter's lock.
 """
 
+import ctypes
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -78,12 +79,10 @@ def addresses() -> Addresses:
 
 
 def _address(function) -> int:
-    pointer = np.ctypeslib.ctypes.cast(function, np.ctypeslib.ctypes.c_void_p)
-    return int(pointer.value)
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
-@intrinsic
-def _call(typingctx, address, arguments):
+def _calling(typingctx, address, arguments):
     """Call a C function without a result at an address; all arguments are of 64 bits."""
 
     def generate(context, builder, signature, given):
@@ -94,6 +93,9 @@ def _call(typingctx, address, arguments):
         return context.get_dummy_value()
 
     return types.void(address, arguments), generate
+
+
+_call: Any = intrinsic(_calling)
 
 
 @njit(nogil=True, cache=True)
