@@ -14,10 +14,10 @@ from etalstm.device.hooks import Factors
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.golden.fast.declared import ProductGradients
+from etalstm.golden.fast.quantised import quantised
 from etalstm.golden.fast.sums import column_norms
-from etalstm.golden.integers import IntegerProduct, Peak, QuantisedMatrix
+from etalstm.golden.integers import IntegerProduct, Peak
 from etalstm.golden.passes import LayerBackward
-from etalstm.golden.product import FloatProduct
 from etalstm.golden.trainer import (
     Rows,
     integer_backward,
@@ -142,7 +142,7 @@ class IntegerSession(GoldenSession):
 
     def _take(self, layers: list[Rows]) -> None:
         self._layers, arithmetic = layers, self.shape.execution.arithmetic
-        self._matrices = [QuantisedMatrix.of(FloatProduct(rows.weights, rows.bias), arithmetic) for rows in layers]
+        self._matrices = [quantised(rows.weights, rows.bias, arithmetic) for rows in layers]
 
     def _products_now(self) -> list[list[IntegerProduct]]:
         """Give the products of each layer with the present exponents; nothing has been quantised with them yet."""

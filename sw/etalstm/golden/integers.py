@@ -5,14 +5,12 @@ terms reaches that. So any order of a sum, any BLAS, gives the same integers.
 """
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
 from etalstm.errors import DivergedError
 from etalstm.golden.arithmetic import add
 from etalstm.golden.cell import pruned
-from etalstm.golden.passes import with_padding
 from etalstm.golden.product import FloatProduct
 from etalstm.network.arithmetic import HEADROOM, LEAST_EXPONENT, Arithmetic, exponent_of, quantise, scaled
 from etalstm.network.delta_inputs import LayerInputs
@@ -94,6 +92,11 @@ class IntegerProduct:
         """The exponent of every column's operand, int, (K,)."""
         return np.repeat(self.operand_exponents, self.widths)
 
+    @property
+    def by_row(self) -> np.ndarray:
+        """The exponent of every row's D, int, (G*H,)."""
+        return self.delta_exponent - (self.arithmetic.delta_bits - 1) - self.matrix.exponents
+
     def gate_sums(self, delta_inputs: LayerInputs, active: np.ndarray, *_) -> "IntegerGateSums":
         """Give what adds up the gates' sums of a pass; equal tokens have equal sums by themselves."""
         return IntegerGateSums(self, delta_inputs, active)
@@ -122,9 +125,8 @@ class IntegerProduct:
 
     def from_sums(self, weights: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Give dW and db, float32, from the sums of all steps and sequences of the batch."""
-        by_row = self.delta_exponent - (self.arithmetic.delta_bits - 1) - self.matrix.exponents
         of_operands = self.of_columns - (self.arithmetic.bits - 1)
-        return scaled(weights, by_row[:, None] + of_operands), scaled(bias, by_row)
+        return scaled(weights, self.by_row[:, None] + of_operands), scaled(bias, self.by_row)
 
     def operand_numbers(self, values: np.ndarray) -> np.ndarray:
         """Give the mantissas of float32 operands, (..., K)."""
@@ -149,7 +151,7 @@ class IntegerProduct:
 
     def delta_values(self, numbers: np.ndarray) -> np.ndarray:
         """Give the values of mantissas of δ, (..., G*H)."""
-        return scaled(numbers, self.delta_exponent - self.matrix.exponents - (self.arithmetic.delta_bits - 1))
+        return scaled(numbers, self.by_row)
 
 
 class IntegerGateSums:
@@ -223,104 +225,3 @@ class IntegerGradients:
         collected = self._collected + self._product.sums_below(delta)
         self._collected = np.where(self._own[t], 0, collected)
         return np.where(self._own[t], scaled(collected, self._product.below), np.float32(0))
-
-
-@dataclass(frozen=True)
-class IntegerPass:
-    """One LSTM layer's forward pass over T steps with integers, with N real steps of all sequences.
-
-    The members are those of :class:`etalstm.golden.passes.LayerPass`, but `x_numbers`, int16, (N, I), and `h_numbers`,
-    (N, H): the mantissas that the real steps have acted on.
-    """
-
-    x: np.ndarray
-    h: np.ndarray
-    c: np.ndarray
-    kept: np.ndarray
-    active: np.ndarray
-    skipped: np.ndarray
-    delta_inputs: LayerInputs
-    product: IntegerProduct
-    x_numbers: np.ndarray
-    h_numbers: np.ndarray
-
-    @property
-    def intermediates(self) -> np.ndarray:
-        """What is kept, with padding: float32, (6, T, B, H)."""
-        return with_padding(self.kept, self.active)
-
-    @property
-    def y(self) -> np.ndarray:
-        """The layer's output, float32, (T, B, H)."""
-        return self.h[1:]
-
-    @property
-    def x_sent(self) -> np.ndarray:
-        """The values that x was last sent as, float32, (T, B, I); +0 at padding."""
-        return self._values(self.x_numbers, 0)
-
-    @property
-    def h_sent(self) -> np.ndarray:
-        """The values that the h of the step before was last sent as, float32, (T, B, H); +0 at padding."""
-        return self._values(self.h_numbers, 1)
-
-    def _values(self, numbers: np.ndarray, operand: int) -> np.ndarray:
-        exponent = self.product.operand_exponents[operand] - (self.product.arithmetic.bits - 1)
-        return with_padding(scaled(numbers, exponent), self.active)
-
-
-@dataclass(frozen=True)
-class IntegerBackward:
-    """One LSTM layer's backward pass with integers; rows in canonical order ``4*unit + gate``.
-
-    Members
-    -------
-    dx, dh0, dc0 : arrays, float32
-    product : IntegerProduct
-    numbers : array, int16, (N, 4H)         D, in the order of :func:`etalstm.golden.passes.without_padding`
-    active : array, bool, (T, B)
-    weight_sums, bias_sums : arrays, int64, (4H, K) and (4H,)    of D·m and D' over all real steps
-    """
-
-    dx: np.ndarray
-    dh0: np.ndarray
-    dc0: np.ndarray
-    product: IntegerProduct
-    numbers: np.ndarray
-    active: np.ndarray
-    weight_sums: np.ndarray
-    bias_sums: np.ndarray
-
-    @cached_property
-    def _gradients(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.product.from_sums(self.weight_sums, self.bias_sums)
-
-    @property
-    def weights(self) -> np.ndarray:
-        """dW, float32, (4H, K)."""
-        return self._gradients[0]
-
-    @property
-    def bias(self) -> np.ndarray:
-        """db, float32, (4H,)."""
-        return self._gradients[1]
-
-    @property
-    def broadcast(self) -> np.ndarray:
-        """D, as :attr:`numbers`: where it is zero, δ is not broadcast."""
-        return self.numbers
-
-    @property
-    def gates(self) -> int:
-        """Rows of each unit."""
-        return len(self.bias_sums) // self.dh0.shape[1]
-
-    @property
-    def products(self) -> tuple["IntegerBackward"]:
-        """The gradients of the layer's one product."""
-        return (self,)
-
-    @property
-    def delta(self) -> np.ndarray:
-        """The values of δ as broadcast, with padding: float32, (T, B, 4H)."""
-        return with_padding(self.product.delta_values(self.numbers), self.active)

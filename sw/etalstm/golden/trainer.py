@@ -14,7 +14,8 @@ from numba import njit
 from etalstm.formats.codec import round_bf16
 from etalstm.golden.fast import compiled, declared, integers
 from etalstm.golden.fast.declared import DeclaredBackward
-from etalstm.golden.integers import IntegerBackward, IntegerPass, IntegerProduct
+from etalstm.golden.fast.quantised import IntegerBackward, IntegerPass
+from etalstm.golden.integers import IntegerProduct
 from etalstm.golden.passes import LayerBackward, LayerPass, active_steps
 from etalstm.network.cells.cell import Cell
 from etalstm.network.cells.lstm import LSTM

@@ -47,6 +47,7 @@ class Exponents:
                 self._given[number, place] = self._of_x[number, place] or name in within
         self._given |= np.array([[place >= len(operands) for place in range(most)] for operands in names])
         self.operands[self._given] = 0
+        self._initial = self.operands.copy()
         self._before = self._next = self.operands.copy()  # what an iteration begins with, and what follows from it
 
     @property
@@ -65,6 +66,10 @@ class Exponents:
         if delta.shape != self.delta.shape or operands.shape != self.operands.shape:
             raise ValueError(f"exponents must be of {self.operands.shape} operands, got those of {operands.shape}")
         self.delta, self._before = delta, operands
+
+    def forget(self) -> None:
+        """Go back to the exponents of a run that has not begun."""
+        self.delta, self._before = np.full_like(self.delta, LEAST_EXPONENT), self._initial.copy()
 
     @property
     def first(self) -> bool:

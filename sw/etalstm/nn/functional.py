@@ -84,6 +84,7 @@ class Settings:
             "engine": self.engine, "storage": execution.storage.policy, "theta": execution.storage.thresholds,
             "slices": execution.slices, "input_threshold": execution.delta_inputs.thresholds,
             "refresh": execution.delta_inputs.refresh, "delta_threshold": self.delta_threshold,
+            "arithmetic": execution.arithmetic.name, "delta_bits": execution.arithmetic.delta_bits or None,
         }  # fmt: skip
 
     def of_layer(self, number: int) -> tuple[str, str, float]:
@@ -192,7 +193,7 @@ def accelerate(
     engine: str | Device = "golden", storage: str | tuple[str, ...] | None = None,
     theta: float | tuple[float, ...] = 0.0, slices: int = 1,
     input_threshold: float | tuple[LayerThresholds, ...] = 0.0, refresh: int | None = None,
-    delta_threshold: float = 0.0,
+    delta_threshold: float = 0.0, arithmetic: str = "float32", delta_bits: int | None = None,
 ) -> OnEngine:  # fmt: skip
     """Run every ``torch.nn.LSTM`` inside a ``with`` statement on an engine. Arguments: see :class:`etalstm.nn.LSTM`.
 
@@ -204,4 +205,5 @@ def accelerate(
     """
     choices: dict[str, Any] = {"storage": storage, "theta": theta, "slices": slices}
     choices |= {"input_threshold": input_threshold, "refresh": refresh}
+    choices |= {"arithmetic": arithmetic, "delta_bits": delta_bits}
     return OnEngine(Settings.of(engine, delta_threshold, **choices))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,7 +35,7 @@ class HLSTM(nn.Module):
     ----------
     input_size, hidden_size, num_layers, batch_first, dropout, device, dtype
         As of ``torch.nn.LSTM``. Hidden layers have `hidden_size` units. `dropout` is that between layers.
-    engine, storage, theta, slices
+    engine, storage, theta, slices, arithmetic, delta_bits
         As of :class:`etalstm.nn.LSTM`; the engine is a device.
 
     Members
@@ -49,13 +50,16 @@ class HLSTM(nn.Module):
         self, input_size: int, hidden_size: int, num_layers: int = 1, batch_first: bool = False,
         dropout: float = 0.0, device=None, dtype=None, *, engine: str | Device = "golden",
         storage: str | tuple[str, ...] | None = None, theta: float | tuple[float, ...] = 0.0, slices: int = 1,
+        arithmetic: str = "float32", delta_bits: int | None = None,
     ):  # fmt: skip
         super().__init__()
         self.input_size, self.hidden_size = check_size("input_size", input_size), check_size("hidden_size", hidden_size)
         self.num_layers, self.batch_first = check_size("num_layers", num_layers), batch_first
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be 0 to 1, the share of elements between layers, got {dropout!r}")
-        self.dropout, self._settings = dropout, Settings.of(engine, storage=storage, theta=theta, slices=slices)
+        how: dict[str, Any] = {"storage": storage, "theta": theta, "slices": slices}
+        how |= {"arithmetic": arithmetic, "delta_bits": delta_bits}
+        self.dropout, self._settings = dropout, Settings.of(engine, **how)
         self._settings.execution.check_layers(self.num_layers)
         for layer in range(num_layers):
             rows, columns = 4 * hidden_size, hidden_size if layer else input_size

@@ -56,6 +56,12 @@ class LSTM(torch.nn.LSTM):
         Gradients of the gates' sums that are smaller than this count as zero in the backward pass's products. The
         attribute of that name may be set between iterations, see :class:`etalstm.train.control.ShareControl`.
         With it, and with delta inputs, there are no gradients of gradients.
+    arithmetic : str
+        How products are computed: ``float32``, ``int16`` or ``int8``, see :mod:`etalstm.network.arithmetic`. With
+        integers every backward pass finds its exponents by itself, which takes two or three passes, and there are no
+        gradients of gradients. Only on golden.
+    delta_bits : int, optional
+        Bits of the gates' gradients with integers, 8 to 15. Default: 12 with ``int8``, 15 with ``int16``.
     """
 
     def __init__(
@@ -64,7 +70,7 @@ class LSTM(torch.nn.LSTM):
         device: torch.device | str | None = None, dtype: torch.dtype | None = None, *, engine: str | Device = "golden",
         storage: str | tuple[str, ...] | None = None, theta: float | tuple[float, ...] = 0.0, slices: int = 1,
         input_threshold: float | tuple[LayerThresholds, ...] = 0.0, refresh: int | None = None,
-        delta_threshold: float = 0.0,
+        delta_threshold: float = 0.0, arithmetic: str = "float32", delta_bits: int | None = None,
     ):  # fmt: skip
         """Make the module; its arguments are explained with the class."""
         super().__init__(
@@ -72,6 +78,7 @@ class LSTM(torch.nn.LSTM):
         )
         how: dict[str, Any] = {"storage": storage, "theta": theta, "slices": slices}
         how |= {"input_threshold": input_threshold, "refresh": refresh}
+        how |= {"arithmetic": arithmetic, "delta_bits": delta_bits}
         self._settings = Settings.of(engine, delta_threshold, **how)
         self._settings.execution.check_layers(self.num_layers)
         _MODULES.add(self)

@@ -164,6 +164,10 @@ class _LayerBackward(Transformable):
         reverse, _, text, delta_threshold = ctx.rest
         execution = Execution.from_text(text)
         theta, refresh = max(execution.storage.of_kinds), execution.delta_inputs.refresh
+        if execution.arithmetic.exact:
+            raise NotImplementedError(
+                f"there are no gradients of gradients with arithmetic {execution.arithmetic.name}"
+            )
         if theta or delta_threshold or refresh != 1:
             raise NotImplementedError(
                 "gradients of gradients need theta 0, delta_threshold 0 and refresh 1 (no delta inputs), as a pass "

@@ -104,6 +104,8 @@ class LayerSession:
         x = self._padded(call.x)
         if lengths is None and self.shape.masked:
             lengths = np.full(x.shape[1], self._steps)
+        for exponents in self.session.exponents:
+            exponents.forget()  # a pass depends on its inputs alone, not on what the session did before
         outputs = self.session.forward(x, lengths, call.h0[None], call.c0[None])
         if not self._had_claim:
             self._inputs, self._knows_inputs = tuple(map(_copied, self._inputs, call.inputs)), True

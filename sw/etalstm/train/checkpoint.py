@@ -38,6 +38,7 @@ class Identity(Record):
 class Origin(Record):
     """The data, and the settings by their names, that must agree for a run to go on with the same bits."""
 
+    LATER = ("arithmetic", "delta_bits", "rule")
     dataset: str
     data: NonNegativeInt
     batch: PositiveInt
@@ -84,6 +85,7 @@ class ExponentState(Record):
 class Position(Progress):
     """Where a run is, and the state of what controls it."""
 
+    LATER = ("rule", "exponents")
     chooser: ChooserState
     delta_threshold: float | None = Field(None, ge=0)  # None where δ is not pruned
     # Θ where a target moves it; None without one, and as long as everything is sent

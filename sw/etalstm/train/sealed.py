@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, NonNegativeInt
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, SerializerFunctionWrapHandler, model_serializer
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
@@ -26,6 +26,14 @@ class Record(BaseModel):
     """A description, or a record in one: no field is converted, none may be added."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+    # Fields that came after files were written: left out while they have their default, so that equal runs of all
+    # versions leave equal bytes.
+    LATER: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found, fields = dump(self), type(self).model_fields
+        return {name: v for name, v in found.items() if name not in self.LATER or v != fields[name].default}
 
 
 class Progress(Record):

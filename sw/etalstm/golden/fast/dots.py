@@ -13,9 +13,11 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from etalstm.host.crew import COPY_PRODUCTS, CREW
 from etalstm.host.native import library
 
 COLUMNS = 16  # of a panel
+TILE = 32
 WIDTH = 4 * COLUMNS  # columns of a matrix are filled up to a multiple
 SPARSE = 0.25  # at a smaller share of nonzero numbers the zeros are left out one by one
 _INT32 = 1 << 31
@@ -31,13 +33,43 @@ class Factor(NamedTuple):
     panels: np.ndarray
 
 
-def factor_of(matrix: np.ndarray) -> Factor:
-    """Copy a matrix (K, N) of int16."""
-    terms, columns = -(-matrix.shape[0] // 2) * 2, -(-matrix.shape[1] // WIDTH) * WIDTH
-    rows = np.zeros((terms, columns), np.int16)
-    rows[: matrix.shape[0], : matrix.shape[1]] = matrix
-    panels = rows.reshape(terms // 2, 2, columns // COLUMNS, COLUMNS).transpose(2, 0, 3, 1)
-    return Factor(rows, np.ascontiguousarray(panels))
+def factor_of(*parts: np.ndarray) -> Factor:
+    """Copy a matrix (K, N) of int16, or several beside each other."""
+    terms, columns = padded(len(parts[0])), -(-sum(part.shape[1] for part in parts) // WIDTH) * WIDTH
+    rows, first = np.zeros((terms, columns), np.int16), 0
+    for part in parts:
+        copy(part, rows[: len(part), first : first + part.shape[1]])
+        first += part.shape[1]
+    panels = np.empty((columns // COLUMNS, terms // 2, COLUMNS, 2), np.int16)
+    CREW.run(terms // 2, rows.size * COPY_PRODUCTS, lambda *piece: _fill_panels(rows, panels, *piece))
+    return Factor(rows, panels)
+
+
+@njit(nogil=True, cache=True)
+def _fill_panels(rows, panels, begin, end):
+    """Fill some pairs of rows of all panels."""
+    for k in range(begin, end):
+        for p in range(panels.shape[0]):
+            for n in range(COLUMNS):
+                panels[p, k, n, 0], panels[p, k, n, 1] = (
+                    rows[2 * k, COLUMNS * p + n],
+                    rows[2 * k + 1, COLUMNS * p + n],
+                )
+
+
+@njit(nogil=True, cache=True)
+def _copy(source, target, begin, end):
+    """Copy some rows tile by tile, so that neither side of a transposed matrix leaves the cache between its uses."""
+    for row in range(begin, end, TILE):
+        for column in range(0, source.shape[1], TILE):
+            for r in range(row, min(row + TILE, end)):
+                for c in range(column, min(column + TILE, source.shape[1])):
+                    target[r, c] = source[r, c]
+
+
+def copy(source: np.ndarray, target: np.ndarray) -> None:
+    """Copy a matrix of int16, which may be a transposed one."""
+    CREW.run(len(source), source.size * COPY_PRODUCTS, lambda *piece: _copy(source, target, *piece))
 
 
 def padded(count: int) -> int:

@@ -14,12 +14,13 @@ from etalstm.errors import DivergedError
 from etalstm.formats.codec import is_kept
 from etalstm.golden.arithmetic import plus
 from etalstm.golden.fast.compiled import ZERO, _cells_backward, _cells_forward, _terms_of_step
-from etalstm.golden.fast.dots import Kind, add_products, addresses, factor_of, kind_of, padded
-from etalstm.golden.integers import IntegerBackward, IntegerPass, IntegerProduct
+from etalstm.golden.fast.dots import Kind, add_products, addresses, copy, factor_of, kind_of, padded
+from etalstm.golden.fast.quantised import IntegerBackward, IntegerPass, powers, scaled
+from etalstm.golden.integers import IntegerProduct
 from etalstm.golden.passes import skipped_steps, term_numbers
 from etalstm.golden.reference import DENSE
 from etalstm.host.crew import CREW
-from etalstm.network.arithmetic import SMALLEST, most
+from etalstm.network.arithmetic import most
 from etalstm.network.delta_inputs import OFF
 
 PIECE = 64  # rows whose sums stay in the caches
@@ -30,13 +31,6 @@ class Grid(NamedTuple):
 
     scale: np.ndarray  # float64, one for each column
     most: int
-
-
-@njit(nogil=True, cache=True)
-def scaled(total, factor):
-    """Do what :func:`etalstm.network.arithmetic.scaled` does with one integer; `factor` is a power of two, float64."""
-    exact = np.float64(np.float32(total)) * factor
-    return np.float32(np.copysign(0.0, exact)) if abs(exact) < SMALLEST else np.float32(exact)
 
 
 @njit(nogil=True, cache=True)
@@ -212,10 +206,6 @@ def _collect_inputs(sums, x, grid, held, numbers, skipped, below, dx, begin, end
                 _collect(sums[n], own, collected, below, dx[t, b])
 
 
-def _powers(exponents):
-    return np.ldexp(1.0, np.asarray(exponents))
-
-
 class _Operands:
     """The grid of each operand of a product, x and h, and its thresholds of delta inputs."""
 
@@ -225,8 +215,8 @@ class _Operands:
         for width, exponent, threshold in zip(
             product.widths, product.operand_exponents, (delta_inputs.x, delta_inputs.h), strict=True
         ):
-            self.grids.append(Grid(np.full(width, _powers(unit - exponent)), self.most))
-            steps = 0.0 if delta_inputs.off else max(threshold * _powers(unit - exponent), 1.0)
+            self.grids.append(Grid(np.full(width, powers(unit - exponent)), self.most))
+            steps = 0.0 if delta_inputs.off else max(threshold * powers(unit - exponent), 1.0)
             self.thresholds.append(np.full(width, steps))
 
 
@@ -249,7 +239,7 @@ def layer_forward(product, x, h0, c0, active, storage=DENSE, skipped=None, delta
         x, operands.grids[0], operands.thresholds[0], numbers, held_x, *piece))  # fmt: skip
     kind, places = kind_of(max(product.widths), operands.most**2), addresses()
     factors = [
-        _powers(matrix.exponents + exponent - 2 * (arithmetic.bits - 1)) for exponent in product.operand_exponents
+        powers(matrix.exponents + exponent - 2 * (arithmetic.bits - 1)) for exponent in product.operand_exponents
     ]
     of_x, recurrent = (factor_of(part.T) for part in (matrix.numbers[:, :width], matrix.numbers[:, width:]))
     z = np.empty((terms, product.rows), np.float32)
@@ -275,8 +265,8 @@ def layer_backward(forward: IntegerPass, dy, dh, dc, delta_threshold=0.0) -> Int
     matrix, arithmetic, numbers = product.matrix, product.arithmetic, term_numbers(forward.active)
     operands, places, terms = _Operands(product, forward.delta_inputs), addresses(), len(forward.x_numbers)
     unit, largest_delta = product.delta_exponent - (arithmetic.delta_bits - 1), most(arithmetic.delta_bits)
-    grid = Grid(_powers(matrix.exponents - unit), largest_delta)
-    to_peak, below = _powers(matrix.exponents), float(_powers(product.below))
+    grid = Grid(powers(matrix.exponents - unit), largest_delta)
+    to_peak, below = powers(matrix.exponents), float(powers(product.below))
     kind = kind_of(product.rows, largest_delta * operands.most)
     whole = np.empty((terms, product.rows), np.float32)
     delta = np.zeros((terms, padded(product.rows)), np.int16)
@@ -316,8 +306,8 @@ def _weight_sums(forward: IntegerPass, delta, kind: Kind) -> np.ndarray:
     """Give Σ D·m over all terms, int64, (R, K)."""
     places, (terms, rows) = addresses(), delta.shape
     turned = np.zeros((rows, padded(terms)), np.int16)
-    turned[:, :terms] = delta.T
-    operands = factor_of(np.concatenate([forward.x_numbers, forward.h_numbers], axis=1))
+    copy(delta.T, turned[:, :terms])
+    operands = factor_of(forward.x_numbers, forward.h_numbers)
     sums = np.zeros((rows, operands.rows.shape[1]), np.int64)
 
     def piece(begin, end):
