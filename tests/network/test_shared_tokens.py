@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape, open_device
-from etalstm.golden import reference
+from etalstm.golden import product, reference
 from etalstm.golden.fast import compiled
 from etalstm.network.architecture import ARCHITECTURES
-from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.delta_inputs import OFF, DeltaInputs
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.shared_tokens import SharedTokens
@@ -46,10 +46,10 @@ def test_a_sum_goes_on_from_that_of_its_token():
         z[token, row] = bias[row]
         for k in range(2):
             z[token, row] += np.float32(weights[row, k] * shared.x[token, k])
-    sums = reference.GateSums(reference.OFF, ACTIVE, 2, shared)
+    sums = product.GateSums(product.FloatProduct(weights, bias), OFF, ACTIVE, 2, shared)
     for t in range(3):
         states = generator.standard_normal((3, 3), np.float32)
-        found, _ = sums.step(t, weights, bias, np.concatenate([x[t], states], axis=1))
+        found, _ = sums.step(t, np.concatenate([x[t], states], axis=1))
         for b in range(3):
             wanted = z[shared.numbers[t, b]].copy()
             for k in range(3):

@@ -223,7 +223,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, caps
     ("line", "message"),
     [('{"iteration": 1, "epoch": 1}', "line 1: kind must be a text, got None"),
      ('{"kind": "iteration", "epoch": 1}', "line 1: iteration must be a number, got None"),
-     ('{"kind": "iteration", "iteration": 1, "epoch": 1, "footprint": 1}', "line 1: arithmetic must be a number"),
+     ('{"kind": "iteration", "iteration": 1, "epoch": 1, "footprint": 1}', "line 1: multiplications must be a number"),
      ('{"kind": "epoch", "iteration": 1, "epoch": 1, "loss": null}', "line 1: loss must be a number, got None"),
      ('{"kind": "test", "iteration": 1, "epoch": 1, "loss": 1, "rmse": "x"}', "line 1: rmse must be a number, got 'x'"),
      ("[1]", "line 1: must be an object"), ("{", "line 1: no JSON")],

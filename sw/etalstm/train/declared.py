@@ -165,9 +165,9 @@ at_least_0 = bound(
 )
 
 
-def absolute(_: str, path: Path) -> str:
+def absolute(_: str, path: Path | str) -> str:
     """Give a path as an absolute one, so that a run resumed from another directory opens the same file."""
-    return str(path.absolute())
+    return str(Path(path).absolute())
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,9 @@ def test_runs_name_settings_of_ms2_behind_the_others():
 
 @pytest.mark.parametrize("text", ["dense:0:ms2=1", "dense:ms2_steps=some", "dense:ms2_steps=2:0.5", "dense:ms2_steps"])
 def test_refuses_what_is_no_setting_of_ms2(text):
-    with pytest.raises(ValueError, match="then ms2_steps=, ms2_full_epochs=, ms2_without=, rule=, got"):
+    with pytest.raises(
+        ValueError, match="then ms2_steps=, ms2_full_epochs=, ms2_without=, rule=, arithmetic=, delta_bits=, got"
+    ):
         Reduction.of(text)
 
 

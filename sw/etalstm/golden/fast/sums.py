@@ -278,7 +278,7 @@ def _accumulate_gradient(total, matrix, delta, order, begin, end):
 
 
 def mac_sums(start, matrix, scalars):
-    """Do what :func:`etalstm.golden.reference.mac_sums` does, bit for bit."""
+    """Do what :func:`etalstm.golden.product.mac_sums` does, bit for bit."""
     return _columns(packed_sums(start, matrix_of(matrix), np.ascontiguousarray(scalars)), matrix.shape[1])
 
 
