@@ -2,7 +2,8 @@
 
 - The pages of the command line are written from the typer application itself, a page for each command.
 - ``<!-- presets -->`` becomes the table of the presets, ``<!-- settings -->`` that of a training run's settings,
-  ``<!-- study FOLDER | RUN | … -->`` that of runs of a study under ``docs/density``.
+  ``<!-- roofline -->`` that of ``eta-lstm research roofline``,
+  ``<!-- study FOLDER | RUN | … -->`` that of runs of a study, in a folder of ``docs/density``, or of ``docs``.
 - A link to a file outside ``docs/`` becomes one to the repository that pyproject.toml names.
 - In these pages and in README.md a link, a path in backquotes or an ``eta-lstm`` command must lead somewhere.
 """
@@ -11,12 +12,16 @@ import logging
 import re
 import tomllib
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 
 import typer
 from mkdocs.structure.files import File
 
 from etalstm.cli.application import application
+from etalstm.cli.research.roofline import roofline, rows
+from etalstm.research.paper.roofline import HEADINGS
+from etalstm.research.studies.several import table_of
 from etalstm.research.studies.study import read_study, summarise
 from etalstm.research.studies.subject import SCORES, score_name
 from etalstm.train.declared import declared
@@ -148,19 +153,26 @@ def _settings() -> str:
 
 def _with_tables(markdown: str) -> str:
     """Fill in the tables of presets and settings where a page wants them."""
-    for name, table in (("presets", _presets), ("settings", _settings)):
+    for name, table in (("presets", _presets), ("settings", _settings), ("roofline", _roofline)):
         if (marker := f"<!-- {name} -->") in markdown:
             markdown = markdown.replace(marker, table())
     return markdown
 
 
+def _roofline() -> str:
+    """Write what ``eta-lstm research roofline`` prints by default."""
+    found = rows(**{name: parameter.default for name, parameter in signature(roofline).parameters.items()})
+    return "\n".join(table_of(HEADINGS, found))
+
+
 def _study(match) -> str:
     """Write a table of some runs of a study; warns of a run that it has not."""
     folder, *names = (part.strip() for part in match[1].split("|"))
-    study = read_study(ROOT / "docs" / "density" / folder / "density.json")
+    where = Path(folder) if "/" in folder else Path("density", folder)
+    study = read_study(ROOT / "docs" / where / "density.json")
     rows = {row["name"]: row for row in summarise(study)}
     score = SCORES[score_name(study["settings"])]
-    lines = [f"| run | seeds | {score.heading} | intermediates | δ | x, h sent |", "|---|---|---|---|---|---|"]
+    lines = [f"| run | seeds | {score.heading} | validation | intermediates | δ | x, h sent |", "|---|" + "---|" * 6]
     for name in names:
         if name not in rows:
             LOG.warning("study %s has no run %r; it has: %s", folder, name, "; ".join(rows))
@@ -168,7 +180,8 @@ def _study(match) -> str:
         row = rows[name]
         text = score.text(row["score"], *([row["deviation"]] if row["seeds"] > 1 else []))
         costs = " | ".join(f"{row[cost]:.3f}" for cost in ("footprint", "delta_density", "input_density"))
-        lines.append(f"| {name} | {row['seeds']} | {text} | {costs} |")
+        validation = "–" if row["validation"] is None else score.text(row["validation"])
+        lines.append(f"| {name} | {row['seeds']} | {text} | {validation} | {costs} |")
     return "\n".join(lines)
 
 

@@ -9,6 +9,7 @@ from typer.models import OptionInfo
 
 from etalstm.cli.parser import given
 from etalstm.network.execution import PRESET_HELP
+from etalstm.network.shape import check_size
 
 PresetName = Annotated[str, Option("--preset", help=PRESET_HELP)]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object")]
@@ -60,3 +61,14 @@ def refuse(context: Context, reason: str, *names: str) -> None:
     for parameter in context.command.params:
         if parameter.name in chosen:
             raise ValueError(f"{parameter.opts[-1]} is {reason}")
+
+
+def read_sizes(name: str, text: str) -> list[int]:
+    """Read integers with commas between; ``ValueError`` naming `name` if there is anything else, or one below 1."""
+    try:
+        sizes = [int(size) for size in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{name} must be integers with commas between, got {text!r}") from None
+    for size in sizes:
+        check_size(name, size)
+    return sizes

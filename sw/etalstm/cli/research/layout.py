@@ -4,6 +4,7 @@ from typing import Annotated
 
 from typer import Option
 
+from etalstm.cli.options import read_sizes
 from etalstm.cli.output import print_result, print_rows, with_extra
 from etalstm.network.shape import check_size
 
@@ -28,17 +29,6 @@ def layout(
     else:
         result = bench.measure_output(*sizes, check_size("tokens", tokens), seconds, device)
     print_result(result, as_json, show_layouts if tokens is None else show_output)
-
-
-def read_sizes(name: str, text: str) -> list[int]:
-    """Read integers with commas between; ``ValueError`` naming `name` if there is anything else, or one below 1."""
-    try:
-        sizes = [int(size) for size in text.split(",")]
-    except ValueError:
-        raise ValueError(f"{name} must be integers with commas between, got {text!r}") from None
-    for size in sizes:
-        check_size(name, size)
-    return sizes
 
 
 def show_output(result: dict) -> None:

@@ -87,7 +87,7 @@ static inline void add_to(int64_t *wide, int32_t *narrow, const int32_t *sums) {
             add_to(wide ? wide + i * width : 0, narrow + i * width, found);                                            \
         }                                                                                                              \
     }
-TILE(6) TILE(4) TILE(1)
+TILE(4) TILE(2) TILE(1)
 
 /* Add the products of `rows` rows of a, of `pairs` pairs each, and of `panels` panels: to wide, or without it to narrow.
  * A row of a begins `stride` numbers behind the one before, a row of sums `width`.
@@ -101,8 +101,8 @@ void add_products(const int16_t *a, long stride, long rows, const int16_t *b, lo
             const int16_t *panel = b + 2 * COLUMNS * (p * pairs + first), *from = a + 2 * first;
             long m = 0;
 #define TO wide ? wide + m * width + COLUMNS * p : 0, narrow + m * width + COLUMNS * p, width
-            for (; m + 6 <= rows; m += 6) tile6(from + m * stride, stride, panel, count, TO);
             for (; m + 4 <= rows; m += 4) tile4(from + m * stride, stride, panel, count, TO);
+            for (; m + 2 <= rows; m += 2) tile2(from + m * stride, stride, panel, count, TO);
             for (; m < rows; m++) tile1(from + m * stride, stride, panel, count, TO);
         }
     }

@@ -32,13 +32,13 @@ def _only_ms(row: Row) -> bool:
 
 
 def _plain(row: Row) -> bool:
-    """Tell whether a run keeps compressed streams, has float32 weights, and leaves out no part of MS2.
+    """Tell whether a run keeps compressed streams, computes in float32, and leaves out no part of MS2.
 
     Besides, it may prune δ, send changes of x and h only, and skip cells.
     """
     return (
         row["storage"] != DENSE
-        and row["weight_format"] == FLOAT32
+        and row["weight_format"] == row["arithmetic"] == FLOAT32
         and row["ms2_steps"] is None
         and not row["ms2_without"]
     )
