@@ -71,7 +71,6 @@ WITHOUT_COSINE = Unused("only used with --schedule cosine", lambda run, _: run.s
 WITHOUT_PLATEAU = Unused("only used with --schedule plateau", lambda run, _: run.schedule != PLATEAU)
 WITHOUT_STEP = Unused("only used with --schedule step", lambda run, _: run.schedule != STEP)
 OR_OFF: Any = {"typed": str, "read": number_or_off, "shown": "off"}  # for settings that a user can switch off
-WITHOUT_INTEGERS = Unused("only used with --arithmetic int8 or int16", lambda run, _: run.arithmetic == IN_FLOAT32.name)
 WITHOUT_MS2 = Unused("only used with --ms2 or --ms2-steps", lambda run, _: run.skipping is None)
 
 
@@ -187,7 +186,7 @@ class Settings(DataSettings):
     )  # fmt: skip
     weight_format: str = setting(FLOAT32, WEIGHT_FORMAT_HELP, KEPT)
     arithmetic: str = setting(IN_FLOAT32.name, ARITHMETIC_HELP, KEPT)
-    delta_bits: int | None = setting(None, DELTA_BITS_HELP, KEPT, unused=(WITHOUT_INTEGERS,))
+    delta_bits: int | None = setting(None, DELTA_BITS_HELP, KEPT)
     shared_tokens: int | str = setting(
         OFF, f"{SHARED_TOKENS_HELP}; auto: as many as pay", MACHINE, typed=str,
         read=lambda _, text: tokens_or_auto(text),
