@@ -88,8 +88,9 @@ def _bounds(op: VectorOp, operands: list[Bounds]) -> Bounds:
         return a - d, b - c
     if op == VectorOp.SELECT:
         return min(0.0, c), max(0.0, d)
-    total = a + c, b + d
-    return total if op == VectorOp.ADD else (min(0.0, total[0]), max(0.0, total[1]))
+    if op == VectorOp.ADD:
+        return a + c, b + d
+    return min(0.0, max(0.0, a) + c), max(0.0, b + d)  # the sum where the first operand is above 0, else 0
 
 
 def split_after(
