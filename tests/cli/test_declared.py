@@ -123,7 +123,7 @@ def test_what_may_differ_where_a_run_goes_on_is_declared():
 
 
 def test_what_a_checkpoint_compares_is_what_the_settings_declare():
-    weights_are_float32 = {"weight_format"}  # whatever the passes read
+    weights_are_float32 = {"weight_format", "arithmetic", "delta_bits"}  # whatever the passes read
     assert {*Origin.model_fields} & {*may_differ(Settings)} == {"batch"} | weights_are_float32
     assert {*Origin.model_fields} & {*may_differ(Settings, between_epochs=False)} == weights_are_float32
     fixed = {one.name for one in dataclasses.fields(Settings)} - {*may_differ(Settings)}
