@@ -218,7 +218,7 @@ def small_files():
 
 @pytest.mark.parametrize(("command", "name"), [("hw verilog --preset test", "top.v"), ("hw contract", "contract.md")])
 def test_a_full_disk_is_named_and_leaves_no_cut_file(command, name, tmp_path, small_files, monkeypatch, capsys):
-    monkeypatch.setattr("etalstm_hw.generate.verilog", lambda config: "x" * 10_000)  # Yosys writes large files too
+    monkeypatch.setattr("etalstm_hw.generate.verilog", lambda *_, **__: "x" * 10_000)  # Yosys writes large files too
     (tmp_path / name).write_text("older")
     assert run([*command.split(), "-o", str(tmp_path)]) == 2
     error = capsys.readouterr().err
