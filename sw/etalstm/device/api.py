@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from etalstm.device.access import Access, exclusive
-from etalstm.device.hooks import SessionHooks
 from etalstm.device.results import BothPasses, InputGradients, Outputs, SliceLoss
+from etalstm.device.settled import SettledPasses
 from etalstm.device.shape import (
     TrainingShape,
     check_delta_threshold,
@@ -44,11 +44,10 @@ from etalstm.network.shared_tokens import SharedTokens
 from etalstm.network.storage import KINDS, Storage, Usage
 from etalstm.network.update_rule import UpdateRule, check_hyperparameters, clip_scale
 
-MOST_TRIES = 64  # passes until the exponents of an iteration fit; two or three are usual, in the first iteration only
 LOADED = ("loaded", "forward", "backward", "updated")  # stages of a session that has weights
 
 
-class Session(SessionHooks, BothPasses[InputGradients]):
+class Session(SettledPasses, BothPasses[InputGradients]):
     """Weights on a device, and the passes over them.
 
     The order is ``load``, then any number of ``forward`` (or ``load_intermediates``); after one, one ``backward``; then
@@ -66,21 +65,16 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         The device compresses intermediates, skips cells and counts what it stored.
     takes_intermediates : bool
         The host may run the forward pass: :meth:`load_intermediates`.
-    exact : bool
-        The device computes with integers.
     access : Access
         The device's: every call raises :class:`BusyError` while another thread is inside one, of this session or of
         another of its device, and :class:`DeviceError` once the device is closed.
     """
 
-    reduces = takes_intermediates = exact = False
+    reduces = takes_intermediates = False
 
     def __init__(self, shape: TrainingShape):
         self._check_storage(shape.execution.storage)
-        if shape.execution.arithmetic.exact and not self.exact:
-            raise DeviceError(
-                f"this device computes in float32: arithmetic cannot be {shape.execution.arithmetic.name}"
-            )
+        self._check_arithmetic(shape.execution.arithmetic)
         self._check_host_memory(shape)
         self.shape, self.access = shape, Access("the session")
         self._skipped, self._shared = check_skipped(shape, None), None
@@ -172,8 +166,7 @@ class Session(SessionHooks, BothPasses[InputGradients]):
             The tokens whose vectors x are. Only in a session whose shape has `shared_tokens`, and then needed. What
             they are at padding is not looked at.
         """
-        given = self._begin_forward("forward", x, lengths, h0, c0, skipped_cells, tokens)
-        outputs = self._settled_forward(*given) if self.shape.execution.arithmetic.exact else self._forward(*given)
+        outputs = self._pass_forward(*self._begin_forward("forward", x, lengths, h0, c0, skipped_cells, tokens))
         self._stage = "forward"
         self._clear_padding(outputs.y)
         return outputs
@@ -201,42 +194,6 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         self._skipped, self._shared = skipped, shared
         self._generation += 1
         self._stage = "loaded"  # if the device fails now, there is no pass to go back through
-
-    def _settled_forward(self, x: np.ndarray, lengths: np.ndarray, h0: np.ndarray, c0: np.ndarray) -> Outputs:
-        """Run forward with integers, again as long as too many operands saturate."""
-        network, real = self.shape.network, self._begin_exponents(x, lengths, h0)
-        for _ in range(MOST_TRIES):
-            outputs = self._forward(x, lengths, h0, c0)
-            if self._exponents.settle_operands(self._operand_peaks(), int(real.sum()) * network.hidden_size):
-                return outputs
-        raise DeviceError(f"the exponents of operands have not settled in {MOST_TRIES} passes")
-
-    def _begin_exponents(self, x: np.ndarray, lengths: np.ndarray, h0: np.ndarray) -> np.ndarray:
-        """Choose the exponent of x; give which steps are no padding, bool, (T, B)."""
-        network, real = self.shape.network, np.arange(len(x))[:, None] < lengths
-        if network.declared.output in network.declared.within_one and np.abs(h0).max() > 1:
-            raise ValueError(
-                f"h0 must be from -1 to 1 with arithmetic {self.shape.execution.arithmetic.name}, got "
-                f"{h0.flat[np.abs(h0).argmax()]}"
-            )
-        self._exponents.begin(float(np.abs(x[real]).max()))
-        return real
-
-    def _settled_backward(self, dy: np.ndarray, dh: np.ndarray, dc: np.ndarray, delta_threshold: float) -> None:
-        """Run backward with integers, again as long as too many δ saturate."""
-        for _ in range(MOST_TRIES):
-            self._backward(dy, dh, dc, delta_threshold)
-            if self._exponents.settle_delta(self._delta_peaks(), self._elements_of_delta()):
-                self._complete_gradients()
-                return
-        raise DeviceError(f"the exponents of δ have not settled in {MOST_TRIES} passes")
-
-    def _elements_of_delta(self) -> np.ndarray:
-        """Count the elements of each product's δ in the last pass, without padding and skipped cells: int64, (P,)."""
-        real = np.arange(self._steps)[:, None] < self._lengths
-        steps = np.array([real[~skipped].sum() for skipped in self._skipped])
-        products = len(self.shape.network.declared.products)
-        return np.repeat(steps, products) * [matrix.rows for matrix in self.shape.network.matrices]
 
     @exclusive
     def encode(self, intermediates: Sequence[np.ndarray], skipped_cells: np.ndarray | None = None) -> Iterator[bytes]:
@@ -312,10 +269,7 @@ class Session(SessionHooks, BothPasses[InputGradients]):
         dc = check_state(self.shape, "dc", dc)
         delta_threshold = check_delta_threshold(self.shape, delta_threshold)
         self._stage = "loaded"
-        if self.shape.execution.arithmetic.exact:
-            self._settled_backward(dy, dh, dc, delta_threshold)
-        else:
-            self._backward(dy, dh, dc, delta_threshold)
+        self._pass_backward(dy, dh, dc, delta_threshold)
         self._stage = "backward"
         return self._input_gradients()
 

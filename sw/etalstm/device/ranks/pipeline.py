@@ -11,12 +11,12 @@ import numpy as np
 
 from etalstm.device import Device, InputGradients, Outputs, TrainingShape
 from etalstm.device.access import exclusive
-from etalstm.device.api import MOST_TRIES
 from etalstm.device.machine.parts import join_factors, shape_of_part, usage_of_batch
 from etalstm.device.ranks.device import RanksDevice, TeamSession
 from etalstm.device.ranks.stage import Piece, shape_of_stage
 from etalstm.device.ranks.team import Call, Team
 from etalstm.device.results import SliceLoss
+from etalstm.device.settled import MOST_TRIES
 from etalstm.device.shape import check_delta_threshold
 from etalstm.errors import DeviceError
 from etalstm.host.mpi import Messages
