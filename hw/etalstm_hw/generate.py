@@ -45,7 +45,9 @@ def component_verilog(component: wiring.Component, name: str = "top", *, source_
 
     def ordered(match: re.Match[str]) -> str:
         """Give a header anew; ports of other clock domains are last."""
-        names = sorted(re.split(r",\s*", match[1]), key=lambda port: order.index(port) if port in order else len(order))
+        names = sorted(
+            re.findall(r"[^\s,]+", match[1]), key=lambda port: order.index(port) if port in order else len(order)
+        )
         return fill(f"module {name}({', '.join(names)});", LINE, break_long_words=False)
 
     return re.sub(rf"^module {name}\((.*?)\);", ordered, text, count=1, flags=re.MULTILINE | re.DOTALL)

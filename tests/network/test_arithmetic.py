@@ -95,7 +95,8 @@ def test_the_first_iteration_is_tried_again_until_nothing_saturates_and_others_u
     exponents, elements = Exponents(NetworkShape(3, 4, 2)), np.array([4096, 4096])
     assert exponents.first and exponents.operands.tolist() == [[0, 0], [0, 0]]
     assert not exponents.settle_delta(peaks(0.3, 5.0, saturated=1), elements)
-    assert exponents.delta.tolist() == [0, 4]
+    assert exponents.delta.tolist() == [0, 4] and exponents.first
+    assert not exponents.settle_delta(peaks(0.3, 5.0, saturated=1), elements), "one is enough in every try"
     assert exponents.settle_delta(peaks(0.9, 3.0), elements)
     assert exponents.delta.tolist() == [1, 3] and not exponents.first
     assert exponents.settle_delta(peaks(64.0, 0.0, saturated=int(MOST_SATURATED * 4096)), elements)

@@ -60,6 +60,29 @@ def test_a_resumed_run_leaves_the_checkpoint_of_an_uninterrupted_one(tmp_path, o
     assert (tmp_path / "parts" / "checkpoint.safetensors").read_bytes() == whole
 
 
+def test_a_run_goes_on_with_another_dropout_and_with_another_arithmetic_begins_its_exponents_anew(tmp_path):
+    trained(tmp_path, "--iterations", "3", "--slices", "4")
+    before = description(tmp_path)["position"]["exponents"]["delta"]
+    resume = ["train", "--resume", "--out", str(tmp_path)]
+    assert run([*resume, "--iterations", "4", "--dropout", "0.3"]) == 0
+    assert [len(layer) for layer in description(tmp_path)["position"]["exponents"]["delta"]] == [1, 1]
+    assert len(before) == 1 and len(before[0]) == 2
+    assert run([*resume, "--iterations", "5", "--dropout", "0", "--arithmetic", "float32"]) == 0
+    assert description(tmp_path)["run"]["slices"] == 4
+    assert run([*resume, "--iterations", "6", "--arithmetic", "int16"]) == 0
+    assert description(tmp_path)["run"]["slices"] == 1
+
+
+def test_an_evaluation_has_the_exponents_of_the_run(tmp_path, capsys):
+    whole = [word for word in TRAIN if word not in ("--evaluation-batches", "1")]
+    assert run([*whole, "--cell", "hlstm", "--out", str(tmp_path)]) == 0
+    last = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()][-1]
+    capsys.readouterr()
+    evaluated = ["evaluate", str(tmp_path), "--checkpoint", "last", "--json"]
+    assert run(evaluated) == 0
+    assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(last["loss"], rel=1e-7)
+
+
 def test_a_run_in_float32_goes_on_with_integers_and_its_log_says_so(tmp_path):
     trained(tmp_path, "--arithmetic", "float32", "--iterations", "3")
     assert "exponents" not in description(tmp_path)["position"]

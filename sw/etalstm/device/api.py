@@ -85,7 +85,10 @@ class Session(SettledPasses, BothPasses[InputGradients]):
 
     @exclusive
     def load(self, parameters: Sequence[LayerParameters], velocities: Sequence[LayerParameters] | None = None) -> None:
-        """Put weights and velocities of the session's network on the device; velocities default to zero."""
+        """Put weights and velocities of the session's network on the device; velocities default to zero.
+
+        With integers the :attr:`exponents` stay: ``forget()`` of each makes a session as one that has not trained.
+        """
         parameters = check_parameters(self.shape.network, parameters)
         if velocities is None:
             velocities = zero_velocities(self.shape.network)

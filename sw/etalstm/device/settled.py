@@ -7,7 +7,7 @@ from etalstm.device.results import Outputs
 from etalstm.errors import DeviceError
 from etalstm.network.arithmetic import Arithmetic
 
-MOST_TRIES = 64  # two or three are usual, in the first iteration only
+MOST_TRIES = 64  # a first iteration takes one for each matrix that δ goes through one after the other, and one more
 
 
 class SettledPasses(SessionHooks):

@@ -58,10 +58,10 @@ class TrainingShape:
         for name in ("batch", "steps"):
             object.__setattr__(self, name, check_size(name, getattr(self, name)))
         self.execution.check(self.network, self.batch)
-        matrices, arithmetic = self.network.matrices, self.execution.arithmetic
-        arithmetic.check_terms(
+        matrices, collects = self.network.matrices, not self.execution.delta_inputs.off
+        self.execution.arithmetic.check_terms(
             inputs_of_a_gate=max(matrix.columns for matrix in matrices),
-            rows_of_a_matrix_times_steps=max(matrix.rows for matrix in matrices) * self.steps,
+            rows_that_an_input_collects_from=max(matrix.rows for matrix in matrices) * (self.steps if collects else 1),
             steps_of_a_batch=self.batch * self.steps,
         )
         if self.memory_budget is not None:

@@ -12,7 +12,7 @@ from etalstm.errors import DivergedError
 from etalstm.golden.arithmetic import add
 from etalstm.golden.cell import pruned
 from etalstm.golden.product import FloatProduct
-from etalstm.network.arithmetic import HEADROOM, LEAST_EXPONENT, Arithmetic, exponent_of, quantise, scaled
+from etalstm.network.arithmetic import LEAST_EXPONENT, Arithmetic, exponent_of, quantise, scaled
 from etalstm.network.delta_inputs import LayerInputs
 
 
@@ -51,10 +51,6 @@ class Peak:
             raise DivergedError("a number to be quantised is not finite: training has diverged")
         self.largest = max(self.largest, float(largest))
         self.saturated += saturated
-
-    def exponent(self, before: int) -> int:
-        """Give the exponent for the next iteration; the one `before` stays if all numbers were zero."""
-        return int(exponent_of(np.float64(self.largest))) + HEADROOM if self.largest else before
 
 
 @dataclass

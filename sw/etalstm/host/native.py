@@ -4,6 +4,7 @@ import ctypes
 import platform
 import shutil
 import subprocess
+import warnings
 from functools import cache
 from pathlib import Path
 
@@ -17,8 +18,12 @@ _LIBRARY = "library.so"
 
 @cache
 def library(source: Path) -> ctypes.CDLL | None:
-    """Compile a source and load it; None where there is no compiler, or it fails, or there is no place to keep it."""
+    """Compile a source and load it; None where there is no compiler, or it fails, or there is no place to keep it.
+
+    A warning says so: what takes its place is slower.
+    """
     if shutil.which(COMPILER) is None:
+        _warn(source, f"there is no {COMPILER}")
         return None
 
     def build(folder: Path) -> None:
@@ -28,8 +33,13 @@ def library(source: Path) -> ctypes.CDLL | None:
     try:
         folder, _ = cached_build("native", [source.read_text(encoding="utf-8"), *FLAGS, _processor()], build, _version)
         return ctypes.CDLL(str(folder / _LIBRARY))
-    except (OSError, ToolchainError, subprocess.CalledProcessError):
+    except (OSError, ToolchainError, subprocess.CalledProcessError) as error:
+        _warn(source, str(error))
         return None
+
+
+def _warn(source: Path, reason: str) -> None:
+    warnings.warn(f"{source.name} was not compiled, loops that are slower take its place: {reason}", stacklevel=3)
 
 
 def _version() -> str:

@@ -29,8 +29,8 @@ The sums, over what is not padding:
 - Weights: ``dW[r,k] = scaled(Σ D*m, e_δ - (n-1) - e_r + e_x - (p-1))`` over all steps and sequences of the batch, and
   ``db[r] = scaled(Σ D', e_δ - (n-1) - e_r)``, where D' is of δ before any was pruned.
 
-State of an iteration that has none yet is -126. If more than :data:`MOST_SATURATED` of the elements of δ or of an
-operand saturate, and in the first iteration if any does, the pass is run again with the exponents that follow from it.
+State of an iteration that has none yet is -126. If more than :data:`MOST_SATURATED` of the elements of a matrix's δ or
+of an operand saturate, and in the first iteration if any does, the pass is run again with the exponents that follow.
 """
 
 from dataclasses import dataclass, replace
@@ -137,13 +137,13 @@ def scaled(sums: np.ndarray, exponents: np.ndarray | int) -> np.ndarray:
     """Give integer sums as float32, times two to the power of `exponents`; shapes broadcast."""
     exact = np.ldexp(sums.astype(np.float32).astype(np.float64), exponents)
     with np.errstate(over="ignore"):
-        return np.where(np.abs(exact) < SMALLEST, np.copysign(np.float32(0), sums), exact).astype(np.float32)
+        return np.where(np.abs(exact) < SMALLEST, np.where(sums < 0, -0.0, 0.0), exact).astype(np.float32)
 
 
 def digits(mantissas: np.ndarray) -> np.ndarray:
     """Count the digits of 8 bits that D is sent as: ``D = 128*D1 + D0``. One that is zero is not sent.
 
-    A D of 8 bits is D0. Of any other, D0 is from -64 to 63.
+    A D of at most 127 in size is D0. Of any other, D0 is from -64 to 63.
     """
     magnitude = np.abs(mantissas.astype(np.int32))
     two = (magnitude >= DIGIT) & (magnitude % DIGIT != 0)

@@ -29,7 +29,7 @@ class Peaks:
 class Exponents:
     """The exponents of a network's products: e_δ, int32, (P,), and those of operands, (P, O), O the most of a product.
 
-    An operand that its cell keeps within ±1 has 0.
+    An operand that its cell keeps within ±1 has 0. `first` is true until an iteration stands whose δ are not all zero.
     """
 
     def __init__(self, network: NetworkShape):
@@ -48,6 +48,7 @@ class Exponents:
         self._given |= np.array([[place >= len(operands) for place in range(most)] for operands in names])
         self.operands[self._given] = 0
         self._initial = self.operands.copy()
+        self.first = True
         self._before = self._next = self.operands.copy()  # what an iteration begins with, and what follows from it
 
     @property
@@ -65,16 +66,12 @@ class Exponents:
         delta, operands = (np.array(each, np.int32) for each in state)
         if delta.shape != self.delta.shape or operands.shape != self.operands.shape:
             raise ValueError(f"exponents must be of {self.operands.shape} operands, got those of {operands.shape}")
-        self.delta, self._before = delta, operands
+        self.delta, self._before, self.first = delta, operands, bool((delta == LEAST_EXPONENT).all())
 
     def forget(self) -> None:
         """Go back to the exponents of a run that has not begun."""
         self.delta, self._before = np.full_like(self.delta, LEAST_EXPONENT), self._initial.copy()
-
-    @property
-    def first(self) -> bool:
-        """Whether no iteration has been gone through."""
-        return bool((self.delta == LEAST_EXPONENT).all())
+        self.first = True
 
     def begin(self, largest_input: float) -> None:
         """Begin a forward pass whose x is of at most this magnitude."""
@@ -98,7 +95,7 @@ class Exponents:
         stands, tried, following = self._settle(self.delta, peaks, elements, np.ones(len(self.delta), bool))
         self.delta = following if stands else tried
         if stands:
-            self._before = self._next
+            self._before, self.first = self._next, self.first and not peaks.largest.any()
         return stands
 
     def _settle(

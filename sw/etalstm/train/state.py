@@ -1,13 +1,16 @@
 """A learner's state as the tensors of a checkpoint, and back."""
 
 from collections.abc import Collection
+from itertools import chain, islice
 from pathlib import Path
 
 from etalstm.data import DataSet
 from etalstm.device import Device
 from etalstm.errors import CheckpointError
+from etalstm.network.arithmetic import FLOAT32
+from etalstm.network.exponents import Exponents
 from etalstm.network.shape import LayerParameters, NetworkShape
-from etalstm.train.checkpoint import Checkpoint, Origin
+from etalstm.train.checkpoint import Checkpoint, ExponentState, Origin
 from etalstm.train.declared import may_differ
 from etalstm.train.learner import Learner
 from etalstm.train.model import HostModel
@@ -66,6 +69,8 @@ def check_run(path: Path, learner: Learner, saved: Checkpoint, exempt: Collectio
     found, position = saved.description.run, saved.description.position
     check_same(path, dict(saved.description.model), dict(learner.identity))
     allowed = {*exempt, *may_differ(Settings, between_epochs=not position.batch)}
+    if FLOAT32.name in (found.arithmetic, learner.origin.arithmetic) and found.arithmetic != learner.origin.arithmetic:
+        allowed.add("slices")  # of which integers know nothing
     check_same(path, dict(found), dict(learner.origin), allowed)
     layers = learner.network.layers
     if not len(position.chooser.dense_for) == len(position.chooser.words) == len(position.chooser.deltas) == layers:
@@ -95,12 +100,18 @@ def restore(path: Path, learner: Learner, saved: Checkpoint, exempt: Collection[
     learner.apply_storage()
     state = {kind: layers_of(tensors, network, kind) for kind in optimizer.kinds}
     optimizer.load(learner.session, layers_of(tensors, network, "weights"), state)
-    if position.exponents:
-        found = position.exponents
-        for exponents, delta, operands in zip(learner.session.exponents, found.delta, found.operands, strict=False):
-            exponents.state = delta, operands
+    if position.exponents and saved.description.run.arithmetic == learner.origin.arithmetic:
+        restore_exponents(learner.session.exponents, position.exponents)
     if position.batch and saved.description.run.batch == learner.origin.batch:  # else no epoch goes on
         learner.h, learner.c = tensors["state.h"], tensors["state.c"]
+
+
+def restore_exponents(sessions: list[Exponents], found: ExponentState) -> None:
+    """Set the exponents of sessions to those of a checkpoint: one of all layers, or with dropout one of each."""
+    delta, operands = chain.from_iterable(found.delta), chain.from_iterable(found.operands)
+    for exponents in sessions:
+        count = len(exponents.delta)
+        exponents.state = list(islice(delta, count)), list(islice(operands, count))
 
 
 def open_learner(

@@ -26,7 +26,7 @@ from etalstm.train.checkpoint import Checkpoint
 from etalstm.train.folder import RunFolder
 from etalstm.train.model import BIAS, EMBEDDING, HostModel, evaluate, forward
 from etalstm.train.settings import Settings
-from etalstm.train.state import host_of, layers_of
+from etalstm.train.state import host_of, layers_of, restore_exponents
 
 
 def pytorch_tensors(layers: list[LayerParameters], model: HostModel) -> dict[str, np.ndarray]:
@@ -95,12 +95,15 @@ class TrainedModel:
         delta_inputs = settings.delta_inputs_at(saved.description.position.input_threshold)
         chosen = settings.execution(Storage())
         self._execution = replace(chosen, slices=1, delta_inputs=delta_inputs, architecture=SWING)  # nothing goes back
+        self._exponents = saved.description.position.exponents
         self._device = device
         self._session = lru_cache(SESSIONS)(self._create)
 
     def _create(self, batch: int, steps: int, masked: bool) -> Session:
         session = self._device.create(TrainingShape(self.network, batch, steps, self._execution, masked=masked))
         session.load(self.layers)
+        if self._exponents:
+            restore_exponents(session.exponents, self._exponents)
         return session
 
     def evaluate(

@@ -21,7 +21,7 @@ from etalstm.network.execution import (
 )
 from etalstm.network.shape import NetworkShape, check_sizes, initial_parameters, operations
 from etalstm.network.storage import Usage, default_policy
-from etalstm.train.control import DELTA_START, ShareControl
+from etalstm.train.control import DELTA_START, ShareControl, check_target
 
 SETTLING = 60  # iterations in which the threshold of δ comes to its target
 
@@ -88,11 +88,13 @@ def golden(
         storage=default_policy(0.0, prunes=delta_target is not None), input_threshold=input_threshold,
         arithmetic=arithmetic, delta_bits=delta_bits,
     )  # fmt: skip
+    if delta_target is not None:
+        check_target("delta_target", delta_target)
     giga = operations(shape, batch, steps) / 1e9
     with open_device(GOLDEN) as device:
         session = device.create(TrainingShape(shape, batch, steps, execution))
         session.load(initial_parameters(shape, 0))
-        works = [golden_work(session, threshold_of(session, delta_target) if delta_target else 0.0)]
+        works = [golden_work(session, 0.0 if delta_target is None else threshold_of(session, delta_target))]
         if importlib.util.find_spec("torch"):
             works.append(torch_work(shape, batch, steps))
         warn_if_busy()

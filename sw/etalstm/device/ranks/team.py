@@ -14,6 +14,8 @@ from functools import cache
 from itertools import count
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from etalstm import errors
 from etalstm.device import Device, Outputs, Session, TrainingShape
 from etalstm.device.ranks.exchange import Exchange, Total, digest
@@ -74,6 +76,7 @@ class RankSession:
 
     def __init__(self, inner: Session, exchange: Exchange):
         self._inner, self._exchange = inner, exchange
+        self._sums: list[np.ndarray] = []  # of this rank's gradients, with integers
         inner.when_whole = exchange.give
 
     def __getattr__(self, name: str) -> Any:
@@ -97,6 +100,7 @@ class RankSession:
         self._inner._set_exponents(*exponents)
         if self._exact:
             self._inner._backward(dy, dh, dc, delta_threshold)
+            self._sums = self._inner._gradient_sums()  # before any rank waits for others to add theirs
             return
         self._exchange.begin()
         try:
@@ -106,7 +110,7 @@ class RankSession:
 
     def add_sums(self) -> None:
         """Add, with integers, the sums of all ranks, in any order: the backward pass stands on all of them."""
-        self._inner._take_gradient_sums(list(map(self._exchange.add_integers, self._inner._gradient_sums())))
+        self._inner._take_gradient_sums(list(map(self._exchange.add_integers, self._sums)))
 
     def update(self, rule) -> None:
         """Change weights and velocities by the sum of all ranks' gradients."""

@@ -20,6 +20,7 @@ COLUMNS = 16  # of a panel
 TILE = 32
 WIDTH = 4 * COLUMNS  # columns of a matrix are filled up to a multiple
 SPARSE = 0.25  # at a smaller share of nonzero numbers the zeros are left out one by one
+FEW = 16  # pairs in an int32, as of numbers of 16 bits: with fewer the loops here are faster
 _INT32 = 1 << 31
 
 
@@ -138,7 +139,7 @@ def add_products(places, kind, a, factor, sums, numbers):
     """
     kept = np.count_nonzero(a)
     rows, terms, columns = a.shape[0], a.shape[1], factor.rows.shape[1]
-    if not places.dense:
+    if not places.dense or kind.limit < FEW:
         for m in range(rows):
             for k in range(terms):
                 if a[m, k]:

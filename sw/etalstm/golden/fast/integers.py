@@ -121,6 +121,8 @@ def _steps_forward(places, kind, recurrent, grid, thresholds, factors, z, number
             for r in range(z.shape[1]):
                 z[n, r] = plus(z[n, r], scaled(sums[n - first, r], factors[r]))
         _cells_forward(z, t, numbers, skipped, storage, h, c, kept, begin, end)
+    for b in range(begin, end):
+        largest = _largest_of(h[-1, b], largest)
     return largest
 
 
