@@ -41,14 +41,14 @@ def component_verilog(component: wiring.Component, name: str = "top", *, source_
         )
     if source_lines:
         text = _ABOVE_PACKAGES.sub("", text)
-    order = [port["name"] for port in ports(component.signature)]
+    order = {port["name"]: number for number, port in enumerate(ports(component.signature))}
 
     def ordered(match: re.Match[str]) -> str:
-        """Give a header anew; ports of other clock domains are last."""
-        names = sorted(
-            re.findall(r"[^\s,]+", match[1]), key=lambda port: order.index(port) if port in order else len(order)
-        )
-        return fill(f"module {name}({', '.join(names)});", LINE, break_long_words=False)
+        """Give a header anew; ports of other clock domains are last. A blank ends a name that a backslash begins."""
+        found = re.findall(r"[^\s,]+", match[1])
+        names = sorted(found, key=lambda port: order.get(port.removeprefix("\\"), len(order)))
+        text = ", ".join(port + " " * port.startswith("\\") for port in names)
+        return fill(f"module {name}({text});", LINE, break_long_words=False)
 
     return re.sub(rf"^module {name}\((.*?)\);", ordered, text, count=1, flags=re.MULTILINE | re.DOTALL)
 

@@ -5,6 +5,7 @@ import pytest
 from etalstm_hw import contract, generate
 from etalstm_hw.config import PRESETS, preset
 from etalstm_hw.contract import BINARY32
+from etalstm_hw.fp.activation import Activation
 from etalstm_hw.fp.multiply import Multiplier
 from etalstm_hw.machine.top import top_signature
 from etalstm_sim.compiled.library import design
@@ -43,6 +44,14 @@ def test_every_preset_elaborates(name, monkeypatch, tmp_path):
 
 def test_equal_configurations_give_equal_text():
     assert generate.verilog(preset("test")) == verilog("test")
+
+
+def test_a_port_whose_name_is_a_word_of_verilog_stays_in_its_place():
+    text = generate.component_verilog(Activation(BINARY32), "activation")
+    header = text[text.index("module activation") : text.index(");")]
+    order = [port["name"] for port in generate.ports(Activation(BINARY32).signature)]
+    assert [name.strip("\\ \n") for name in header.split("(")[1].split(",")] == order
+    assert "\\function " in header
 
 
 def test_source_lines_name_files_from_the_package_on():
