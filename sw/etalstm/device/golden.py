@@ -140,6 +140,13 @@ class IntegerSession(GoldenSession):
 
     exact = True
 
+    @staticmethod
+    def _host_words(shape: TrainingShape) -> int:
+        """Count also mantissas of weights, for each pass twice, integer sums, and mantissas of δ, x and h of all cells."""
+        network = shape.network
+        cells = network.layers * shape.steps * shape.batch * network.hidden_size
+        return GoldenSession._host_words(shape) + 5 * network.weights() + 4 * cells
+
     def _take(self, layers: list[Rows]) -> None:
         self._layers, arithmetic = layers, self.shape.execution.arithmetic
         self._matrices = [quantised(rows.weights, rows.bias, arithmetic) for rows in layers]
