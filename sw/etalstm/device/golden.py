@@ -142,7 +142,7 @@ class IntegerSession(GoldenSession):
 
     @staticmethod
     def _host_words(shape: TrainingShape) -> int:
-        """Count also mantissas of weights, for each pass twice, integer sums, and mantissas of δ, x and h of all cells."""
+        """Count also mantissas of weights, twice for each pass, integer sums, and mantissas of δ, x and h."""
         network = shape.network
         cells = network.layers * shape.steps * shape.batch * network.hidden_size
         return GoldenSession._host_words(shape) + 5 * network.weights() + 4 * cells
