@@ -11,13 +11,18 @@ _HIDE = """\
 import sys
 
 
-class Hidden:
+class Hiding:
+    def __init__(self, finder):
+        self._finder = finder
+
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {names!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+        return None if name.partition(".")[0] in {names!r} else self._finder.find_spec(name, path, target)
+
+    def __getattr__(self, name):
+        return getattr(self._finder, name)
 
 
-sys.meta_path.insert(0, Hidden())
+sys.meta_path[:] = map(Hiding, sys.meta_path)
 """
 
 
