@@ -38,8 +38,8 @@ def term_numbers(active: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class LayerPass:
-    """One layer's forward pass over T steps, of which N of all sequences together are no padding.
+class StoredPass:
+    """What a layer's forward pass over T steps stores; N steps of all sequences together are no padding.
 
     Members
     -------
@@ -49,9 +49,6 @@ class LayerPass:
                                                :func:`without_padding`; +0 at skipped steps
     active : array, bool, (T, B)               False at padded steps
     skipped : array, bool, (T,)                True at cells that keep nothing and have no backward pass
-    x_sent : array, float32, (T, B, I)         what each element of x was last sent as; x without delta inputs
-    h_sent : array, float32, (T, B, H)         the same of the h of the step before; h[:-1] without delta inputs
-    delta_inputs : LayerInputs                 what was sent when
     """
 
     x: np.ndarray
@@ -60,9 +57,6 @@ class LayerPass:
     kept: np.ndarray
     active: np.ndarray
     skipped: np.ndarray
-    x_sent: np.ndarray
-    h_sent: np.ndarray
-    delta_inputs: LayerInputs
 
     @property
     def intermediates(self) -> np.ndarray:
@@ -73,6 +67,22 @@ class LayerPass:
     def y(self) -> np.ndarray:
         """The layer's output, float32, (T, B, H)."""
         return self.h[1:]
+
+
+@dataclass(frozen=True)
+class LayerPass(StoredPass):
+    """One layer's forward pass.
+
+    Members
+    -------
+    x_sent : array, float32, (T, B, I)         what each element of x was last sent as; x without delta inputs
+    h_sent : array, float32, (T, B, H)         the same of the h of the step before; h[:-1] without delta inputs
+    delta_inputs : LayerInputs                 what was sent when
+    """
+
+    x_sent: np.ndarray
+    h_sent: np.ndarray
+    delta_inputs: LayerInputs
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from etalstm.network.architecture import ARCHITECTURES, SWING, Architecture, Division
 from etalstm.network.architecture import architecture as named_architecture
-from etalstm.network.arithmetic import ARITHMETICS, Arithmetic, arithmetic_named
+from etalstm.network.arithmetic import ARITHMETICS, DELTA_BITS, Arithmetic, arithmetic_named
 from etalstm.network.arithmetic import FLOAT32 as IN_FLOAT32
 from etalstm.network.cells import cell_names
 from etalstm.network.delta_inputs import DeltaInputs, LayerThresholds
@@ -210,7 +210,10 @@ def _architecture(division: dict | None, **members: Any) -> Architecture:
 PRESET_HELP = f"Configuration of the accelerator: {', '.join(PRESETS)}; or a TOML file with a base and what differs"
 ARCHITECTURE_HELP = f"How the machine runs: {', '.join(ARCHITECTURES)}"
 ARITHMETIC_HELP = f"How products are computed: {', '.join(ARITHMETICS)}"
-DELTA_BITS_HELP = "Bits of the gates' gradients, 8 to 15, with an arithmetic of integers [default: int8 12, int16 15]"
+DELTA_BITS_HELP = (
+    f"Bits of the gates' gradients, {DELTA_BITS[0]} to {DELTA_BITS[-1]}, with an arithmetic of integers "
+    f"[default: {', '.join(f'{each.name} {each.delta_bits}' for each in ARITHMETICS.values() if each.exact)}]"
+)
 STORAGE_HELP = f"How intermediates are stored: {', '.join(POLICIES)}"
 CELL_HELP = f"Cell of all layers: {' or '.join(cell_names())}"
 INPUT_THRESHOLD_HELP = (

@@ -1,8 +1,9 @@
 """The LSTM's training pass with integers, compiled: the bits of :mod:`etalstm.golden.integers`.
 
-The x part of every step's gate sums is added for all steps at once, but with delta inputs. There a step adds the
-products of what has changed to the integers of the step before. dx and dW follow when all δ are there. Terms are
-numbered as in :mod:`etalstm.golden.fast.compiled`.
+The x part of every step's gate sums is added for all steps at once. With delta inputs a sum is of the mantissas that
+were last sent: the same integer as all changes added up. dx and dW follow when all δ are there.
+
+Terms are numbered as in :mod:`etalstm.golden.fast.compiled`.
 """
 
 from typing import NamedTuple
@@ -39,12 +40,6 @@ def _quantise(values, grid, numbers):
     for n in range(values.size):
         exact = np.rint(np.float64(values[n]) * grid.scale[n])
         numbers[n] = np.int16(min(max(exact, -grid.most), grid.most))
-
-
-@njit(nogil=True, cache=True)
-def _quantise_rows(values, grid, numbers, begin, end):
-    for row in range(begin, end):
-        _quantise(values[row], grid, numbers[row])
 
 
 @njit(nogil=True, cache=True)

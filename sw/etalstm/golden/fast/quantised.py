@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from etalstm.golden.integers import IntegerProduct, QuantisedMatrix
-from etalstm.golden.passes import with_padding
+from etalstm.golden.passes import StoredPass, with_padding
 from etalstm.host.crew import COPY_PRODUCTS, CREW
 from etalstm.network.arithmetic import LEAST_EXPONENT, SMALLEST, most
 from etalstm.network.arithmetic import scaled as values_of
@@ -63,11 +63,8 @@ def _scale_rows(sums, of_rows, of_columns, results, begin, end):
 
 def from_sums(product: IntegerProduct, weights, bias) -> tuple[np.ndarray, np.ndarray]:
     """Do what :meth:`IntegerProduct.from_sums` does."""
-    by_row = powers(product.by_row)
-    of_columns, results = (
-        powers(product.of_columns - (product.arithmetic.bits - 1)),
-        np.empty(weights.shape, np.float32),
-    )
+    by_row, of_columns = powers(product.by_row), powers(product.of_columns - (product.arithmetic.bits - 1))
+    results = np.empty(weights.shape, np.float32)
     CREW.run(len(weights), weights.size * COPY_PRODUCTS, lambda *piece: _scale_rows(
         weights, by_row, of_columns, results, *piece))  # fmt: skip
     of_bias = np.empty((len(bias), 1), np.float32)
@@ -76,33 +73,20 @@ def from_sums(product: IntegerProduct, weights, bias) -> tuple[np.ndarray, np.nd
 
 
 @dataclass(frozen=True)
-class IntegerPass:
-    """One LSTM layer's forward pass over T steps with integers, with N real steps of all sequences.
+class IntegerPass(StoredPass):
+    """One LSTM layer's forward pass with integers, with N real steps of all sequences.
 
-    The members are those of :class:`etalstm.golden.passes.LayerPass`, but `x_numbers`, int16, (N, I), and `h_numbers`,
-    (N, H): the mantissas that the real steps have acted on.
+    Members
+    -------
+    delta_inputs : LayerInputs                 what was sent when
+    product : IntegerProduct                   the layer's matrix, and the exponents of the pass
+    x_numbers, h_numbers : arrays, int16, (N, I) and (N, H)    the mantissas that the real steps have acted on
     """
 
-    x: np.ndarray
-    h: np.ndarray
-    c: np.ndarray
-    kept: np.ndarray
-    active: np.ndarray
-    skipped: np.ndarray
     delta_inputs: LayerInputs
     product: IntegerProduct
     x_numbers: np.ndarray
     h_numbers: np.ndarray
-
-    @property
-    def intermediates(self) -> np.ndarray:
-        """What is kept, with padding: float32, (6, T, B, H)."""
-        return with_padding(self.kept, self.active)
-
-    @property
-    def y(self) -> np.ndarray:
-        """The layer's output, float32, (T, B, H)."""
-        return self.h[1:]
 
     @property
     def x_sent(self) -> np.ndarray:
