@@ -58,7 +58,9 @@ class TrainingShape:
         for name in ("batch", "steps"):
             object.__setattr__(self, name, check_size(name, getattr(self, name)))
         self.execution.check(self.network, self.batch)
-        matrices, collects = self.network.matrices, not self.execution.delta_inputs.off
+        # From the second layer on all have the same sizes.
+        matrices = self.network.of_layers(range(min(self.network.layers, 2))).matrices
+        collects = not self.execution.delta_inputs.off
         self.execution.arithmetic.check_terms(
             inputs_of_a_gate=max(matrix.columns for matrix in matrices),
             rows_that_an_input_collects_from=max(matrix.rows for matrix in matrices) * (self.steps if collects else 1),
