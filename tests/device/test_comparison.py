@@ -84,8 +84,10 @@ def test_a_waveform_of_a_comparison_has_the_cycles_asked_for(monkeypatch, tmp_pa
     path = tmp_path / "machine.vcd"
     options = ["--trace", str(path), "--trace-first", "1000", "--trace-last", "1100"]
     assert run(["verify", "compare", "--devices", "sim,golden", "--preset", "test", "--hidden", "4", *options]) == 0
-    times = [int(line[1:]) for line in path.read_text().splitlines() if line.startswith("#")]
+    lines = path.read_text().splitlines()
+    times = [int(line[1:]) for line in lines if line.startswith("#")]
     assert times[0] == 2000 and times[-1] == 2201
+    assert any(line.startswith("sSTORE\\x20address=") and "\\x20;\\x20" in line for line in lines)
 
 
 @pytest.mark.parametrize(

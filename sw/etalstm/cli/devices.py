@@ -1,13 +1,18 @@
 """Opens the devices that a command names."""
 
+from functools import partial
+from pathlib import Path
+
 import etalstm.golden
 from etalstm.cli.output import announce_compilation, say
-from etalstm.device import DEVICES, GOLDEN, Device, open_device
+from etalstm.device import DEVICES, GOLDEN, Device, Session, open_device
 from etalstm.device.machine.hardware import HardwareDevice, is_hardware, is_simulation, open_hardware
 from etalstm.device.ranks.device import RanksDevice
 from etalstm.device.ranks.pipeline import PipelineDevice
 from etalstm.device.ranks.team import LOCAL_RANK, find_team
 from etalstm.errors import DeviceError
+from etalstm.plan.program.walk import line_of
+from etalstm_sim.waveform import name_instructions
 
 DEVICES_HELP = ", ".join(DEVICES)
 
@@ -30,6 +35,17 @@ def open_machine(preset: str, name: str = "sim", **simulation) -> HardwareDevice
     """Open a machine, simulated or real, as :func:`open_named` does."""
     _refuse_team()
     return open_hardware(name, preset, **({"log": say, **simulation} if is_simulation(name) else {}))
+
+
+def tell_instructions(waveform: Path | None, session: Session | None = None) -> None:
+    """Write into a closed ``.vcd``, if there is one, what its instructions say. A machine's session knows tensors."""
+    if waveform is None or waveform.suffix != ".vcd":
+        return
+    text_of, plan = line_of, getattr(session, "plan", None)
+    if plan is not None:
+        text_of = partial(line_of, place_of=partial(plan.map.memory.place_of, steps=plan.map.steps))
+    signals = name_instructions(waveform, text_of)
+    say(f"{waveform}: {signals} signals ..._text tell in words what the instructions beside them are")
 
 
 def _refuse_team() -> None:

@@ -10,7 +10,7 @@ from typer import Context, Option
 from etalstm.cli import options
 from etalstm.cli.bench.iteration_trained import trained_iteration
 from etalstm.cli.declared import with_settings
-from etalstm.cli.devices import open_machine
+from etalstm.cli.devices import open_machine, tell_instructions
 from etalstm.cli.options import refuse, trace_options
 from etalstm.cli.parser import given
 from etalstm.cli.work import CHOICES, PANELS, SIZES, Work
@@ -123,6 +123,7 @@ def iteration(
         counted = operations(*work.sizes) // 2
         macs = counted if work.network.is_lstm else sum(session.usage(), Usage()).products
         build_seconds = getattr(device.accelerator.transport, "build_seconds")  # noqa: B009 - only a simulation's
+    tell_instructions(trace, session)
     result = account(counters, macs, config.channels, config.lanes)
     result["bytes"] = {name: counters[f"{name}_bytes"] for name in ("read", "write", "program")}
     result |= {

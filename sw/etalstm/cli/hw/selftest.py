@@ -8,7 +8,7 @@ import typer
 from typer import Option
 
 from etalstm.cli import options
-from etalstm.cli.devices import open_machine
+from etalstm.cli.devices import open_machine, tell_instructions
 from etalstm.cli.options import trace_options
 from etalstm.device.machine.hardware import is_hardware, is_simulation
 from etalstm.device.selftest import MEMORY_BYTES
@@ -36,6 +36,7 @@ def selftest(
     for outcome in _outcomes(device, preset, memory, waveform):
         show(outcome)
         failed += not outcome.passed
+    tell_instructions(trace)
     if not as_json:
         print(f"{failed} checks failed; begin with the first: others may follow from it" if failed else "all is well")
     if failed:

@@ -10,7 +10,7 @@ from typer import Option
 
 from etalstm.cli import options
 from etalstm.cli.declared import with_settings
-from etalstm.cli.devices import open_named
+from etalstm.cli.devices import open_named, tell_instructions
 from etalstm.cli.options import trace_options
 from etalstm.cli.work import CHOICES, PANELS, SIZES, Work
 from etalstm.device import OffloadDevice, TrainingShape
@@ -75,15 +75,17 @@ def compare(
     if waveform and last is None:
         raise ValueError(f"--trace needs a simulated device, got --devices {devices}")
     with ExitStack() as stack:
-        sessions, clock = {}, lambda: 0
+        sessions, recorded, clock = {}, None, lambda: 0
         for number, (name, configuration) in enumerate(zip(names, presets, strict=True)):
             traced = waveform if number == last else {}
             opened = stack.enter_context(open_named(name, configuration, stall=stall, **traced))
             if number == last and isinstance(opened, HardwareDevice):
                 clock = partial(_cycle, opened.accelerator.transport)
             opened = OffloadDevice(opened) if offload and number else opened
-            sessions[f"{number}: {name} {configuration}"] = opened.create(shape)
+            session = sessions[f"{number}: {name} {configuration}"] = opened.create(shape)
+            recorded = session if number == last else recorded
         found = run_comparison(sessions, shape, run, clock)
+    tell_instructions(trace, recorded)
     if as_json:
         counts = {name: getattr(found, name) for name in ("tensors", "words", "mismatched_words", "first_mismatch")}
         print(json.dumps({"iterations": iterations} | counts))

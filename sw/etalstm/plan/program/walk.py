@@ -241,8 +241,11 @@ def _vectors_of(opcode: Opcode | None, fields: dict[str, int], log: int | None =
     return fields["outer"] * fields["inner"] if appends else 0
 
 
-def line_of(word: int) -> str:
-    """Write an instruction as text: opcode, names, numbers that are not 0, how far back it waits for which engine."""
+def line_of(word: int, place_of: Callable[[int], str] = lambda beat: "") -> str:
+    """Write an instruction as text: opcode, names, numbers that are not 0, how far back it waits for which engine.
+
+    `place_of` tells what lies at a beat of a window. Raises ``ValueError`` if there is no such instruction.
+    """
     opcode, fields = contract.decode(word)
     waits = [f"{name[5:]} -{fields[name]}" for name in _WAITS if fields[name]]
     waits += ["by all channels"] if fields["everyone"] else []
@@ -254,7 +257,8 @@ def line_of(word: int) -> str:
     if opcode == Opcode.ADVANCE:
         rest = [f"r{register}+={_signed(amount)}" for register, amount in _decoded(0, word).advances]
     after = f"  after {', '.join(waits)}" if waits else ""
-    return f"{opcode.name:9s} {' '.join(rest)}{after}"
+    places = [place for name in ("address", "map") if name in fields and (place := place_of(fields[name]))]
+    return f"{opcode.name:9s} {' '.join(rest)}{after}{'  ; ' if places else ''}{', '.join(places)}"
 
 
 def _named(opcode: Opcode, field: str, value: int) -> int | str:
@@ -270,14 +274,13 @@ def _signed(amount: int) -> int:
 def disassemble(words: Sequence[int], place_of: Callable[[int], str] = lambda beat: "") -> Iterator[str]:
     """Write a program as text, one line each: number, instruction, the bodies of loops indented.
 
-    `place_of` tells what lies at a beat of a window. In the body of a loop that is what the first turn takes.
+    `place_of` is that of :func:`line_of`. In the body of a loop it tells what the first turn takes.
     """
     ends: list[int] = []
     for number, word in enumerate(words):
         while ends and number >= ends[-1]:
             ends.pop()
         opcode, fields = contract.decode(word)
-        places = [place for name in ("address", "map") if name in fields and (place := place_of(fields[name]))]
-        yield f"{number:6d}  {'  ' * len(ends)}{line_of(word)}{'  ; ' if places else ''}{', '.join(places)}"
+        yield f"{number:6d}  {'  ' * len(ends)}{line_of(word, place_of)}"
         if opcode == Opcode.LOOP:
             ends.append(number + 1 + fields["length"])
