@@ -40,8 +40,11 @@ ONE = np.float32(1)
 @njit(nogil=True, cache=True)
 def _activate(sums, gates):
     """Apply the gates' functions to one sequence's sums: i, f, g, o of each unit in turn."""
-    for n in range(gates.size):
-        gates[n] = activation_of(sums[n], n & 3 == 2)
+    for u in range(gates.size // 4):  # four calls, each with a constant: these become vector instructions
+        gates[4 * u] = activation_of(sums[4 * u], False)
+        gates[4 * u + 1] = activation_of(sums[4 * u + 1], False)
+        gates[4 * u + 2] = activation_of(sums[4 * u + 2], True)
+        gates[4 * u + 3] = activation_of(sums[4 * u + 3], False)
 
 
 @njit(nogil=True, cache=True)

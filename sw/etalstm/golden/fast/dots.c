@@ -6,10 +6,14 @@
 #include <stdint.h>
 
 #define COLUMNS 16
+#define LINE 32   /* numbers of a line of a cache */
 #define BLOCK 256 /* pairs of a panel that stay in the first cache */
 
-#ifdef __AVX2__
+#ifdef __SSE2__
 #include <immintrin.h>
+#endif
+
+#ifdef __AVX2__
 typedef struct { __m256i low, high; } sums;
 static inline sums zero(void) { sums s = {_mm256_setzero_si256(), _mm256_setzero_si256()}; return s; }
 static inline __m256i dot(__m256i sum, __m256i a, __m256i b) {
@@ -21,10 +25,16 @@ static inline __m256i dot(__m256i sum, __m256i a, __m256i b) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
 #endif
 }
-static inline sums add_pair(sums s, int32_t pair, const int16_t *panel) {
+/* Numbers in registers: from memory the compiler would read them anew for each row. */
+static inline sums numbers_of(const int16_t *panel) {
+    sums of = {_mm256_loadu_si256((const __m256i *)panel), _mm256_loadu_si256((const __m256i *)(panel + COLUMNS))};
+    __asm__("" : "+x"(of.low), "+x"(of.high));
+    return of;
+}
+static inline sums add_pair(sums s, int32_t pair, sums of) {
     __m256i both = _mm256_set1_epi32(pair);
-    s.low = dot(s.low, both, _mm256_loadu_si256((const __m256i *)panel));
-    s.high = dot(s.high, both, _mm256_loadu_si256((const __m256i *)(panel + COLUMNS)));
+    s.low = dot(s.low, both, of.low);
+    s.high = dot(s.high, both, of.high);
     return s;
 }
 static inline void store(sums s, int32_t *out) {
@@ -62,6 +72,53 @@ static inline sums add_rows(sums s, int32_t pair, const int16_t *first, const in
 static inline void store_rows(sums s, int32_t *out) { store(s, out); }
 #endif
 
+#ifdef __SSE2__
+/* Turn 8 rows of 8 numbers. */
+static inline void turn_block(const int16_t *from, long stride, int16_t *to, long width) {
+    __m128i a[8], b[8];
+    for (int i = 0; i < 8; i++) a[i] = _mm_loadu_si128((const __m128i *)(from + i * stride));
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm_unpacklo_epi16(a[i], a[i + 1]);
+        b[i + 1] = _mm_unpackhi_epi16(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; j++) {
+            a[i + 2 * j] = _mm_unpacklo_epi32(b[i + j], b[i + 2 + j]);
+            a[i + 2 * j + 1] = _mm_unpackhi_epi32(b[i + j], b[i + 2 + j]);
+        }
+    for (int i = 0; i < 4; i++) {
+        _mm_storeu_si128((__m128i *)(to + 2 * i * width), _mm_unpacklo_epi64(a[i], a[i + 4]));
+        _mm_storeu_si128((__m128i *)(to + (2 * i + 1) * width), _mm_unpackhi_epi64(a[i], a[i + 4]));
+    }
+}
+#else
+static inline void turn_block(const int16_t *from, long stride, int16_t *to, long width) {
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++) to[j * width + i] = from[i * stride + j];
+}
+#endif
+
+/* Copy a matrix, of rows that begin `stride` numbers behind one another, as one of `columns` rows. */
+void turn(const int16_t *from, long stride, long rows, long columns, int16_t *to, long width) {
+    long of_blocks = rows & ~7, filled = columns & ~7;
+    for (long first = 0; first < of_blocks; first += LINE)
+        for (long n = 0; n < filled; n += 8)
+            for (long m = first; m < of_blocks && m < first + LINE; m += 8)
+                turn_block(from + m * stride + n, stride, to + n * width + m, width);
+    for (long n = 0; n < columns; n++)
+        for (long m = n < filled ? of_blocks : 0; m < rows; m++) to[n * width + m] = from[m * stride + n];
+}
+
+/* Fill panels from so many columns of a matrix of `terms` rows, an even number. */
+void fill_panels(const int16_t *rows, long stride, long terms, long columns, int16_t *panels) {
+    for (long n = 0; n < columns; n += COLUMNS)
+        for (long k = 0; k < terms; k += 2)
+            for (long i = 0; i < COLUMNS; i++) {
+                *panels++ = rows[k * stride + n + i];
+                *panels++ = rows[(k + 1) * stride + n + i];
+            }
+}
+
 static inline int32_t pair_of(const int16_t *a) {
     return (int32_t)((uint32_t)(uint16_t)a[0] | (uint32_t)(uint16_t)a[1] << 16);
 }
@@ -78,9 +135,10 @@ static inline void add_to(int64_t *wide, int32_t *narrow, const int32_t *sums) {
                                   int32_t *narrow, long width) {                                                       \
         sums s[ROWS];                                                                                                  \
         for (int i = 0; i < ROWS; i++) s[i] = zero();                                                                  \
-        for (long k = 0; k < pairs; k++)                                                                               \
-            for (int i = 0; i < ROWS; i++)                                                                             \
-                s[i] = add_pair(s[i], pair_of(a + i * stride + 2 * k), panel + 2 * COLUMNS * k);                       \
+        _Pragma("GCC unroll 2") for (long k = 0; k < pairs; k++) {                                                     \
+            sums of = numbers_of(panel + 2 * COLUMNS * k);                                                             \
+            for (int i = 0; i < ROWS; i++) s[i] = add_pair(s[i], pair_of(a + i * stride + 2 * k), of);                 \
+        }                                                                                                              \
         for (int i = 0; i < ROWS; i++) {                                                                               \
             int32_t found[COLUMNS];                                                                                    \
             store(s[i], found);                                                                                        \

@@ -13,13 +13,13 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from etalstm.host.crew import COPY_PRODUCTS, CREW
+from etalstm.host.crew import CREW
 from etalstm.host.native import library
 
 COLUMNS = 16  # of a panel
-TILE = 32
 WIDTH = 4 * COLUMNS  # columns of a matrix are filled up to a multiple
 SPARSE = 0.25  # at a smaller share of nonzero numbers the zeros are left out one by one
+COPIED = 2  # copying a number takes as long as so many products, see Crew.run
 FEW = 16  # pairs in an int32, as of numbers of 16 bits: with fewer the loops here are faster
 _INT32 = 1 << 31
 
@@ -42,35 +42,29 @@ def factor_of(*parts: np.ndarray) -> Factor:
         copy(part, rows[: len(part), first : first + part.shape[1]])
         first += part.shape[1]
     panels = np.empty((columns // COLUMNS, terms // 2, COLUMNS, 2), np.int16)
-    CREW.run(terms // 2, rows.size * COPY_PRODUCTS, lambda *piece: _fill_panels(rows, panels, *piece))
+    compiled = _library()
+    if compiled is None:
+        panels[:] = rows.reshape(terms // 2, 2, -1, COLUMNS).transpose(2, 0, 3, 1)
+    else:
+        CREW.run(len(panels), rows.size * COPIED, lambda begin, end: compiled.fill_panels(
+            _at(rows, 0, COLUMNS * begin), columns, terms, COLUMNS * (end - begin), _at(panels, begin)))  # fmt: skip
     return Factor(rows, panels)
 
 
-@njit(nogil=True, cache=True)
-def _fill_panels(rows, panels, begin, end):
-    """Fill some pairs of rows of all panels."""
-    for k in range(begin, end):
-        for p in range(panels.shape[0]):
-            for n in range(COLUMNS):
-                panels[p, k, n, 0], panels[p, k, n, 1] = (
-                    rows[2 * k, COLUMNS * p + n],
-                    rows[2 * k + 1, COLUMNS * p + n],
-                )
-
-
-@njit(nogil=True, cache=True)
-def _copy(source, target, begin, end):
-    """Copy some rows tile by tile, so that neither side of a transposed matrix leaves the cache between its uses."""
-    for row in range(begin, end, TILE):
-        for column in range(0, source.shape[1], TILE):
-            for r in range(row, min(row + TILE, end)):
-                for c in range(column, min(column + TILE, source.shape[1])):
-                    target[r, c] = source[r, c]
-
-
 def copy(source: np.ndarray, target: np.ndarray) -> None:
-    """Copy a matrix of int16, which may be a transposed one."""
-    CREW.run(len(source), source.size * COPY_PRODUCTS, lambda *piece: _copy(source, target, *piece))
+    """Copy a matrix of int16, which may be a transposed one, into rows in C order."""
+    compiled = _library()
+    if compiled is None or source.strides[1] == source.itemsize:
+        target[:] = source
+        return
+    from_row, to_row = source.strides[1] // source.itemsize, target.strides[0] // target.itemsize
+    CREW.run(source.shape[1], source.size * COPIED, lambda begin, end: compiled.turn(
+        _at(source, 0, begin), from_row, end - begin, len(source), _at(target, 0, begin), to_row))  # fmt: skip
+
+
+def _at(array: np.ndarray, *index: int) -> int:
+    """Give the address of an element."""
+    return array.ctypes.data + sum(n * stride for n, stride in zip(index, array.strides, strict=False))
 
 
 def padded(count: int) -> int:
@@ -98,17 +92,26 @@ def kind_of(terms: int, largest_product: int) -> Kind:
 class Addresses(NamedTuple):
     """Where the functions of ``dots.c`` are; zeros where there is no compiler."""
 
-    dense: int
-    sparse: int
+    dense: int = 0
+    sparse: int = 0
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    """Compile ``dots.c`` at its first use; None if it cannot be compiled."""
+    found = library(Path(__file__).with_name("dots.c"))
+    if found is not None:
+        found.turn.argtypes, found.fill_panels.argtypes = [ctypes.c_long] * 6, [ctypes.c_long] * 5
+    return found
 
 
 @cache
 def addresses() -> Addresses:
-    """Compile ``dots.c`` at its first use."""
-    found = library(Path(__file__).with_name("dots.c"))
-    if found is None:
-        return Addresses(0, 0)
-    return Addresses(*(_address(getattr(found, name)) for name in ("add_products", "add_sparse_products")))
+    """Give the addresses of what compiled loops call."""
+    found = _library()
+    return (
+        Addresses(0, 0) if found is None else Addresses(*map(_address, (found.add_products, found.add_sparse_products)))
+    )
 
 
 def _address(function) -> int:
