@@ -225,6 +225,34 @@ def test_compiled_has_the_bits_of_the_reference(monkeypatch, found, arithmetic, 
     assert products[0].delta_peak == products[1].delta_peak
 
 
+@pytest.mark.parametrize("found", COMPILED)
+@pytest.mark.parametrize("density", [1.0, 0.1])
+@pytest.mark.parametrize(("most_of_a", "most_of_b"), [(127, 127), (16319, 127), (32767, 32767)])
+def test_sums_of_the_largest_numbers_are_exact(found, density, most_of_a, most_of_b):
+    places = COMPILED[found] or dots.addresses()
+    generator = np.random.default_rng(8)
+    a, b = np.full((7, 1100), most_of_a, np.int16), np.full((1100, 70), most_of_b, np.int16)
+    a[1], a[2, ::2], b[:, 1] = -most_of_a, -most_of_a, -most_of_b
+    a[3:] = generator.integers(-most_of_a, most_of_a + 1, (4, 1100))
+    a *= generator.random(a.shape) < density
+    expected, factor = a.astype(np.int64) @ b.astype(np.int64), dots.factor_of(b)
+    kind = dots.kind_of(1100, most_of_a * most_of_b)
+    sums = np.full((7, factor.rows.shape[1]), kind.zero)
+    dots.add_products(places, kind, a, factor, sums, np.empty(1100, np.int64))
+    np.testing.assert_array_equal(sums[:, :70], expected)
+
+
+def test_a_matrix_is_laid_out_alike_with_and_without_a_compiler(monkeypatch):
+    matrix = np.random.default_rng(9).integers(-1000, 1000, (77, 300)).astype(np.int16)
+    parts = [(matrix[:, :41], matrix[:, 100:207]), (matrix[3:, 5:].T,), (matrix.T[2:90], matrix.T[12:100])]
+    compiled = [dots.factor_of(*of) for of in parts]
+    monkeypatch.setattr(dots, "_library", lambda: None)
+    for of, factor in zip(parts, compiled, strict=True):
+        np.testing.assert_array_equal(factor.rows[: len(of[0]), : sum(p.shape[1] for p in of)], np.hstack(of))
+        for found, expected in zip(dots.factor_of(*of), factor, strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
 def test_without_a_threshold_delta_inputs_are_the_dense_network_and_a_refresh_changes_nothing():
     generator = np.random.default_rng(6)
     weights, bias, x, *rest = masked(layer(generator, steps=6, batch=4, inputs=5, units=6), generator)

@@ -20,7 +20,8 @@ COLUMNS = 16  # of a panel
 WIDTH = 4 * COLUMNS  # columns of a matrix are filled up to a multiple
 SPARSE = 0.25  # at a smaller share of nonzero numbers the zeros are left out one by one
 COPIED = 2  # copying a number takes as long as so many products, see Crew.run
-FEW = 16  # pairs in an int32, as of numbers of 16 bits: with fewer the loops here are faster
+FEW = 16  # pairs in an int32, as of numbers of 16 bits: with fewer a number's two bytes are multiplied one by one
+OF_BYTES = (1 << 31) // (2 << 7 + 15) - 1  # pairs of products of a byte with a number of 16 bits in an int32
 _INT32 = 1 << 31
 
 
@@ -140,26 +141,42 @@ def add_products(places, kind, a, factor, sums, numbers):
 
     `numbers`, int64, has room for K' numbers.
     """
-    kept = np.count_nonzero(a)
-    rows, terms, columns = a.shape[0], a.shape[1], factor.rows.shape[1]
-    if not places.dense or kind.limit < FEW:
-        for m in range(rows):
-            for k in range(terms):
-                if a[m, k]:
-                    for n in range(columns):
-                        sums[m, n] += np.int64(a[m, k]) * np.int64(factor.rows[k, n])
-        return
+    if not places.dense:
+        _add_in_loops(a, factor, sums)
+    elif kind.limit < FEW:  # a = 256 * high + low, with both from -128 to 128
+        low = ((a + np.int16(128)) & np.int16(255)) - np.int16(128)
+        high = (a.astype(np.int32) - low) >> 8
+        of_high = np.zeros_like(sums)
+        _add(places, kind.wide, OF_BYTES, high.astype(np.int16), factor, of_high, numbers)
+        sums += of_high << 8
+        _add(places, kind.wide, OF_BYTES, low.astype(np.int16), factor, sums, numbers)
+    else:
+        _add(places, kind.wide, kind.limit, a, factor, sums, numbers)
+
+
+@njit(nogil=True, cache=True)
+def _add_in_loops(a, factor, sums):
+    for m in range(a.shape[0]):
+        for k in range(a.shape[1]):
+            if a[m, k]:
+                for n in range(factor.rows.shape[1]):
+                    sums[m, n] += np.int64(a[m, k]) * np.int64(factor.rows[k, n])
+
+
+@njit(nogil=True, cache=True)
+def _add(places, is_wide, limit, a, factor, sums, numbers):
+    (rows, terms), columns = a.shape, factor.rows.shape[1]
     place = np.int64(sums.ctypes.data)
-    wide, narrow = (place, np.int64(0)) if kind.wide else (np.int64(0), place)
-    if kept < SPARSE * a.size:
+    wide, narrow = (place, np.int64(0)) if is_wide else (np.int64(0), place)
+    if np.count_nonzero(a) < SPARSE * a.size:
         _call(
             places.sparse,
-            (a.ctypes.data, terms, rows, factor.rows.ctypes.data, terms, columns, kind.limit, wide, narrow, columns,
+            (a.ctypes.data, terms, rows, factor.rows.ctypes.data, terms, columns, limit, wide, narrow, columns,
              numbers.ctypes.data),
         )  # fmt: skip
     else:
         _call(
             places.dense,
-            (a.ctypes.data, terms, rows, factor.panels.ctypes.data, terms // 2, columns // COLUMNS, kind.limit, wide,
+            (a.ctypes.data, terms, rows, factor.panels.ctypes.data, terms // 2, columns // COLUMNS, limit, wide,
              narrow, columns),
         )  # fmt: skip
