@@ -1,12 +1,12 @@
 """Adds to a waveform what its instructions say: beside each signal that holds one, its text."""
 
-import os
 from collections.abc import Callable
 from functools import cache
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-from etalstm.host.durable import naming
+from etalstm.host.durable import replacing
 from etalstm_hw.contract import INSTRUCTION_BITS
 
 _ESCAPED = str.maketrans({"\\": "\\\\", " ": "\\x20"})  # in a string of a .vcd; a blank would end it
@@ -30,15 +30,11 @@ def name_instructions(path: Path, text_of: Callable[[int], str]) -> int:
     OSError
         If the file cannot be read or written; then it is as before.
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with naming(path), open(path, encoding="ascii") as old, open(temporary, "w", encoding="ascii") as new:
-            texts = _copy_declarations(old, new)
-            _copy_changes(old, new, texts, text_of)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with open(path, encoding="ascii") as old, replacing(path) as file:
+        new = TextIOWrapper(file, encoding="ascii")
+        texts = _copy_declarations(old, new)
+        _copy_changes(old, new, texts, text_of)
+        new.detach()
     return len(texts)
 
 

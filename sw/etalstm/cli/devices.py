@@ -1,4 +1,4 @@
-"""Opens the devices that a command names."""
+"""Opens the devices that a command names, and completes the waveforms of simulated ones."""
 
 from functools import partial
 from pathlib import Path
@@ -7,6 +7,7 @@ import etalstm.golden
 from etalstm.cli.output import announce_compilation, say
 from etalstm.device import DEVICES, GOLDEN, Device, Session, open_device
 from etalstm.device.machine.hardware import HardwareDevice, is_hardware, is_simulation, open_hardware
+from etalstm.device.machine.session import HardwareSession
 from etalstm.device.ranks.device import RanksDevice
 from etalstm.device.ranks.pipeline import PipelineDevice
 from etalstm.device.ranks.team import LOCAL_RANK, find_team
@@ -41,9 +42,7 @@ def tell_instructions(waveform: Path | None, session: Session | None = None) -> 
     """Write into a closed ``.vcd``, if there is one, what its instructions say. A machine's session knows tensors."""
     if waveform is None or waveform.suffix != ".vcd":
         return
-    text_of, plan = line_of, getattr(session, "plan", None)
-    if plan is not None:
-        text_of = partial(line_of, place_of=partial(plan.map.memory.place_of, steps=plan.map.steps))
+    text_of = partial(line_of, place_of=session.plan.map.place_of) if isinstance(session, HardwareSession) else line_of
     signals = name_instructions(waveform, text_of)
     say(f"{waveform}: {signals} signals ..._text tell in words what the instructions beside them are")
 

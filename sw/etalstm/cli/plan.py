@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -88,9 +87,8 @@ def plan(
     step_cycles = alternatives(config, work.network, work.batch, work.execution(), choose_slices=work.choose_slices)
     if not disassemble:
         return show(found, step_cycles, as_json)
-    place_of = partial(found.map.memory.place_of, steps=work.steps)
     for name, program in found.programs.items():
-        print(f"{name}:", *lines_of(program.words, place_of), sep="\n")
+        print(f"{name}:", *lines_of(program.words, found.map.place_of), sep="\n")
     return None
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 
 @contextmanager
@@ -22,12 +22,18 @@ def write_whole(path: Path, content: str | bytes) -> None:
     The folder must exist; text is written as UTF-8. Raises ``OSError`` naming the file, also if the disk is full; then
     nothing has changed.
     """
-    data = content.encode() if isinstance(content, str) else content
+    with replacing(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Context that gives a file to write, piece by piece, in the place of an older one: as :func:`write_whole`."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with naming(path):
             with open(temporary, "wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)

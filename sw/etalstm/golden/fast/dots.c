@@ -25,13 +25,15 @@ static inline __m256i dot(__m256i sum, __m256i a, __m256i b) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
 #endif
 }
-/* Numbers in registers: from memory the compiler would read them anew for each row. */
-static inline sums numbers_of(const int16_t *panel) {
-    sums of = {_mm256_loadu_si256((const __m256i *)panel), _mm256_loadu_si256((const __m256i *)(panel + COLUMNS))};
+/* A panel's numbers of one pair of rows, in registers: from memory the compiler would read them anew for each row. */
+typedef sums column_numbers;
+static inline column_numbers numbers_of(const int16_t *panel) {
+    const __m256i *at = (const __m256i *)panel;
+    column_numbers of = {_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1)};
     __asm__("" : "+x"(of.low), "+x"(of.high));
     return of;
 }
-static inline sums add_pair(sums s, int32_t pair, sums of) {
+static inline sums add_pair(sums s, int32_t pair, column_numbers of) {
     __m256i both = _mm256_set1_epi32(pair);
     s.low = dot(s.low, both, of.low);
     s.high = dot(s.high, both, of.high);
@@ -56,9 +58,11 @@ static inline void store_rows(sums s, int32_t *out) {
 #else
 typedef struct { int32_t of[COLUMNS]; } sums;
 static inline sums zero(void) { sums s = {{0}}; return s; }
-static inline sums add_pair(sums s, int32_t pair, const int16_t *panel) {
+typedef const int16_t *column_numbers;
+static inline column_numbers numbers_of(const int16_t *panel) { return panel; }
+static inline sums add_pair(sums s, int32_t pair, column_numbers of) {
     int32_t a = (int16_t)pair, b = pair >> 16;
-    for (int n = 0; n < COLUMNS; n++) s.of[n] += a * panel[2 * n] + b * panel[2 * n + 1];
+    for (int n = 0; n < COLUMNS; n++) s.of[n] += a * of[2 * n] + b * of[2 * n + 1];
     return s;
 }
 static inline void store(sums s, int32_t *out) {
@@ -136,7 +140,7 @@ static inline void add_to(int64_t *wide, int32_t *narrow, const int32_t *sums) {
         sums s[ROWS];                                                                                                  \
         for (int i = 0; i < ROWS; i++) s[i] = zero();                                                                  \
         _Pragma("GCC unroll 2") for (long k = 0; k < pairs; k++) {                                                     \
-            sums of = numbers_of(panel + 2 * COLUMNS * k);                                                             \
+            column_numbers of = numbers_of(panel + 2 * COLUMNS * k);                                                   \
             for (int i = 0; i < ROWS; i++) s[i] = add_pair(s[i], pair_of(a + i * stride + 2 * k), of);                 \
         }                                                                                                              \
         for (int i = 0; i < ROWS; i++) {                                                                               \

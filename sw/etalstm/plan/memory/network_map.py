@@ -122,6 +122,10 @@ class NetworkMap:
         vectors, shape = self.steps * self.batch.vectors, (self.steps, self.division.places)
         return Sequence(self.memory.add("mask", "activations", vectors, elements, shape, batch_axis=1), 1, self.batch)
 
+    def place_of(self, beat: int) -> str:
+        """Name the array that has a beat of a window: :meth:`MemoryMap.place_of`."""
+        return self.memory.place_of(beat, self.steps)
+
     def of_fewer_steps(self, steps: int) -> "NetworkMap":
         """Give the map for programs of fewer steps: they use the first steps of the same arrays."""
         fewer = copy(self)
