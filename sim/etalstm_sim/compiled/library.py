@@ -34,11 +34,9 @@ APART_CHANNELS = 8
 _CHANNEL_FILES = ("channel.v", f"{CHANNEL}.v", "channel.vlt")
 _SOURCES = ("protocol.h", "protocol.cpp", "memory.h", "memory.cpp", "simulation.cpp")
 _COMPILE_FLAGS = "-std=c++17 -march=native -fno-plt -fvisibility-inlines-hidden -DVL_USER_FATAL"
-# In files of this size, two cores compile -O3 as fast as one piece at -O1, and the result runs a tenth faster.
 _FLAGS = ("--output-split", "20000")
-_OPTIMISE = ("OPT_FAST=-O3", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
-# What writes a waveform is built for few cycles: of preset `test` in 48 seconds, at -O3 in 70.
-_OPTIMISE_TRACED = ("OPT_FAST=-O1", *_OPTIMISE[1:])
+# At -O3 a build takes a seventh to a half more, and runs are as long within 3 %: `compare` on presets sim and slice.
+_OPTIMISE = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _FST_HEADERS = ("lz4.h", "zlib.h")
 
 
@@ -201,10 +199,9 @@ def build_library(
     texts = _texts(design, waveform, coverage) | (_channel_texts(design) if design.channel else {})
     flags = [*_FLAGS, *([f"--trace-{waveform}"] if waveform else []), *(COVERAGE_FLAGS if coverage else ())]
     modules = {CHANNEL: _CHANNEL_FILES} if design.channel else {}
-    optimise = _OPTIMISE_TRACED if waveform else _OPTIMISE
     start = time.monotonic()
     path, built = cached_library(
-        "library", MODULE, texts, modules=modules, flags=flags, compile_flags=_COMPILE_FLAGS, optimise=optimise,
+        "library", MODULE, texts, modules=modules, flags=flags, compile_flags=_COMPILE_FLAGS, optimise=_OPTIMISE,
         log=log,
     )  # fmt: skip
     return Library(path, time.monotonic() - start if built else 0.0, coverage)

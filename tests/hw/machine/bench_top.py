@@ -14,11 +14,9 @@ from etalstm.device.machine.accelerator import Accelerator
 from etalstm.device.machine.faults import BadAddressError, BadFieldError, BadOpcodeError, ReadError, WriteError
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import BusyError
-from etalstm.network.architecture import SWING
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
-from etalstm.plan.program.walk import walk
 from etalstm_hw.config import preset
 from etalstm_hw.contract import ADDRESS_BITS, PARAMETER_ONE, PARAMETER_ZERO, Memory, Opcode, Source, VectorOp, encode
 from etalstm_hw.contract.image import image_of
@@ -28,7 +26,6 @@ from tests.training import assert_same_training
 PRESET = os.environ["PRESET"]
 SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)
 DEEPER = TrainingShape(NetworkShape(3, 5, layers=2), batch=2, steps=3, masked=True)
-EVEN = TrainingShape(NetworkShape(4, 6), batch=2, steps=2)  # no row is padding: each of its sums gets a scalar
 STREAMED = TrainingShape(NetworkShape(3, 24), execution=Execution(storage=Storage("ms1", 0.2)), batch=1, steps=2)
 KEPT = TrainingShape(NetworkShape(3, 5), execution=Execution(storage=Storage("ms1", 0.3)), batch=2, steps=2)
 SEED = 4
@@ -68,11 +65,7 @@ def load(device, *words):
 async def trains_with_the_bits_of_golden(dut, stall):
     """Outputs, gradients, and the weights after an update; the second iteration starts from states of its own."""
 
-    def work(device):
-        train(device)
-        train(device, DEEPER, iterations=2)
-
-    await on_device(dut, stall, work)
+    await on_device(dut, stall, train if stall else lambda device: train(device, DEEPER, iterations=2))
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -140,46 +133,6 @@ def move_streams(session):
     session.windows.write_words(region, np.full(region.elements.shape, 0xDEADBEEF, np.uint32))
     log = replace(segment.log, array=region.section(taken, region.vectors - taken))
     streams.write(replace(segment, log=log), sealed)
-
-
-def dense_macs(session):
-    """MACs of all channels in forward and backward pass if every scalar is sent."""
-    macs = 0
-    for name in ("forward", "backward"):
-        for step in walk(session.plan.programs[name].words):
-            f = step.fields
-            if step.opcode == Opcode.CAST:
-                tiles = [(f["tile"] + n) % f["tiles_per_channel"] for n in range(f["blocks"])]
-                lanes = sum(f["last_lanes" if t == f["tiles_per_channel"] - 1 else "lanes"] for t in tiles)
-                macs += lanes * f["gates"] * f["batch"] * f["tiles"]
-    return macs * preset(PRESET).channels
-
-
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(stall=[0.5], name=["dynamic"])  # tests/cli/verify/test_compare.py has all three
-async def trains_with_the_bits_of_golden_as_other_architectures(dut, stall, name):
-    """Every scalar costs its MACs, elements are the same, and the cycles add up; then swing again, as if never left."""
-
-    def work(device):
-        found = {}
-        for architecture in (SWING.name, name, SWING.name):
-            shape = EVEN.with_execution(architecture=architecture)
-            train(device, shape)
-            session = device.create(shape)
-            session.load(initial_parameters(shape.network, SEED))
-            generator = np.random.default_rng(SEED)
-            session.forward(generator.standard_normal(shape.x_shape, np.float32))
-            session.backward(generator.standard_normal(shape.y_shape, np.float32))
-            found[architecture] = counters = session.counters()
-            assert sum(counters["channel_cycles"].values()) == counters["cycles"] * preset(PRESET).channels
-        swing, other = (found[each]["channel_cycles"] for each in (SWING.name, name))
-        assert other["mac"] == dense_macs(session), f"{other['mac']} MACs, expected {dense_macs(session)}"
-        assert swing["mac"] < other["mac"], "nothing was zero"
-        assert swing["elementwise"] == other["elementwise"]
-        assert found[name]["scalars_skipped"] == 0 < found[SWING.name]["scalars_skipped"]
-        assert swing["share"] == 0 and (other["share"] > 0) == (name != "dynamic")
-
-    await on_device(dut, stall, work)
 
 
 def loop(turns, *body):
