@@ -7,13 +7,13 @@ import pytest
 
 from etalstm.golden.activation import sigmoid, tanh
 from etalstm.golden.arithmetic import add, multiply
-from etalstm.golden.fast import dots, integers
+from etalstm.golden.fast import dots, integers, quantised
 from etalstm.golden.integers import IntegerProduct, QuantisedMatrix
 from etalstm.golden.passes import active_steps
 from etalstm.golden.product import FloatProduct
 from etalstm.golden.reference import DENSE, cell_backward, cell_forward
 from etalstm.host import native
-from etalstm.network.arithmetic import INT8, INT16, exponent_of
+from etalstm.network.arithmetic import INT8, INT16, digits, exponent_of, most
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.delta_inputs import OFF, LayerInputs
 from etalstm.network.storage import LayerStorage
@@ -252,6 +252,21 @@ def test_sums_of_the_largest_numbers_are_exact(places, density, most_of_a, most_
     sums = np.full((7, factor.rows.shape[1]), kind.zero)
     dots.add_products(places, kind, a, factor, sums, np.empty(1100, np.int64))
     np.testing.assert_array_equal(sums[:, :70], expected)
+
+
+def test_digits_are_counted_as_defined():
+    numbers = np.arange(-most(15), most(15) + 1, dtype=np.int16).reshape(127, -1)
+    assert quantised.count_digits(numbers) == digits(numbers).sum()
+
+
+@pytest.mark.parametrize("inputs", [OFF, LayerInputs(0.3, 0.1, 0), LayerInputs(0.3, 0.1, 2)])
+def test_what_is_sent_is_counted_from_mantissas_as_from_values(inputs):
+    generator = np.random.default_rng(6)
+    weights, bias, x, *rest = masked(layer(generator, steps=5, batch=7, inputs=9, units=13), generator)
+    product = product_of(weights, bias, INT8, x, delta_exponent=-1)
+    forward = integers.layer_forward(product, x, *rest[:3], delta_inputs=inputs)
+    for mantissas, values in zip(forward.sent, (forward.x_sent, forward.h_sent), strict=True):
+        np.testing.assert_array_equal(inputs.broadcast(mantissas), inputs.broadcast(values))
 
 
 def test_a_matrix_is_laid_out_alike_with_and_without_a_compiler(monkeypatch):

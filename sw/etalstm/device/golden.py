@@ -14,7 +14,7 @@ from etalstm.device.hooks import Factors
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.golden.fast.declared import ProductGradients
-from etalstm.golden.fast.quantised import quantised
+from etalstm.golden.fast.quantised import IntegerBackward, count_digits, quantised
 from etalstm.golden.fast.sums import column_norms
 from etalstm.golden.integers import IntegerProduct, Peak
 from etalstm.golden.passes import LayerBackward
@@ -204,8 +204,10 @@ class IntegerSession(GoldenSession):
 
     def _digits(self, layer: int, number: int) -> int:
         """Count the digits that the δ of one of a layer's products is sent as."""
-        product = self._multiplied[layer][number]
-        return int(digits(product.delta_numbers(self._results[layer].products[number].delta)).sum())
+        gradients = self._results[layer].products[number]
+        if isinstance(gradients, IntegerBackward):
+            return count_digits(gradients.numbers)
+        return int(digits(self._multiplied[layer][number].delta_numbers(gradients.delta)).sum())
 
     def _usage(self) -> list[Usage]:
         peaks, size = self._delta_peaks(), len(self.shape.network.declared.products)

@@ -84,6 +84,11 @@ class LayerPass(StoredPass):
     h_sent: np.ndarray
     delta_inputs: LayerInputs
 
+    @property
+    def sent(self) -> tuple[np.ndarray, np.ndarray]:
+        """What x and h were last sent as, as it was compared with what came next."""
+        return self.x_sent, self.h_sent
+
 
 @dataclass(frozen=True)
 class LayerBackward:

@@ -181,7 +181,7 @@ def _streams(elements, skipped, bf16):
 def _products(forward, backward) -> Iterator[ProductCounts]:
     """Count what each product of a layer's cell has computed."""
     if isinstance(backward, LayerBackward | IntegerBackward):
-        operands = [forward.delta_inputs.broadcast(sent) for sent in (forward.x_sent, forward.h_sent)]
+        operands = map(forward.delta_inputs.broadcast, forward.sent)
         yield ProductCounts.of(GATES, operands, forward.active, int(np.count_nonzero(backward.broadcast)))
         return
     for product in backward.products:

@@ -123,9 +123,11 @@ void fill_panels(const int16_t *rows, long stride, long terms, long columns, int
             }
 }
 
-static inline int32_t pair_of(const int16_t *a) {
-    return (int32_t)((uint32_t)(uint16_t)a[0] | (uint32_t)(uint16_t)a[1] << 16);
+static inline int32_t both_of(int16_t first, int16_t second) {
+    return (int32_t)((uint32_t)(uint16_t)first | (uint32_t)(uint16_t)second << 16);
 }
+
+static inline int32_t pair_of(const int16_t *a) { return both_of(a[0], a[1]); }
 
 static inline void add_to(int64_t *wide, int32_t *narrow, const int32_t *sums) {
     if (wide)
@@ -170,6 +172,26 @@ void add_products(const int16_t *a, long stride, long rows, const int16_t *b, lo
     }
 }
 
+/* List the nonzero numbers of a row; give how many there are. */
+static inline long nonzero(const int16_t *row, long terms, int64_t *numbers) {
+    long count = 0, k = 0;
+#ifdef __AVX2__
+    for (; k + 32 <= terms; k += 32) {
+        const __m256i *at = (const __m256i *)(row + k), none = _mm256_setzero_si256();
+        __m256i low = _mm256_cmpeq_epi16(_mm256_loadu_si256(at), none);
+        __m256i high = _mm256_cmpeq_epi16(_mm256_loadu_si256(at + 1), none);
+        __m256i zeros = _mm256_permute4x64_epi64(_mm256_packs_epi16(low, high), 0xD8);
+        for (uint32_t left = ~(uint32_t)_mm256_movemask_epi8(zeros); left; left &= left - 1)
+            numbers[count++] = k + __builtin_ctz(left);
+    }
+#endif
+    for (; k < terms; k++) {
+        numbers[count] = k;
+        count += row[k] != 0;
+    }
+    return count;
+}
+
 /* The same for an a of which much is zero, and a matrix b of `terms` rows, `columns` numbers each, that is in no panels.
  * `numbers` has room for `terms` numbers, and columns are a multiple of 64.
  */
@@ -177,21 +199,17 @@ void add_sparse_products(const int16_t *a, long stride, long rows, const int16_t
                          long limit, int64_t *wide, int32_t *narrow, long width, int64_t *numbers) {
     for (long m = 0; m < rows; m++) {
         const int16_t *row = a + m * stride;
-        long count = 0;
-        for (long k = 0; k < terms; k++) {
-            numbers[count] = k;
-            count += row[k] != 0;
-        }
+        long count = nonzero(row, terms, numbers);
         for (long first = 0; first < count; first += 2 * limit) {
             long end = count - first < 2 * limit ? count : first + 2 * limit;
             for (long n = 0; n < columns; n += 4 * COLUMNS) {
                 sums s[4] = {zero(), zero(), zero(), zero()};
                 for (long k = first; k < end; k += 2) {
                     long one = numbers[k], other = k + 1 < end ? numbers[k + 1] : one;
-                    int16_t both[2] = {row[one], k + 1 < end ? row[other] : 0};
+                    int32_t both = both_of(row[one], k + 1 < end ? row[other] : 0);
                     const int16_t *left = b + one * columns + n, *right = b + other * columns + n;
                     for (int i = 0; i < 4; i++)
-                        s[i] = add_rows(s[i], pair_of(both), left + COLUMNS * i, right + COLUMNS * i);
+                        s[i] = add_rows(s[i], both, left + COLUMNS * i, right + COLUMNS * i);
                 }
                 for (int i = 0; i < 4; i++) {
                     int32_t found[COLUMNS];

@@ -13,7 +13,7 @@ from numba import njit
 from etalstm.golden.integers import IntegerProduct, QuantisedMatrix
 from etalstm.golden.passes import StoredPass, with_padding
 from etalstm.host.crew import COPY_PRODUCTS, CREW
-from etalstm.network.arithmetic import LEAST_EXPONENT, SMALLEST, most
+from etalstm.network.arithmetic import DIGIT, LEAST_EXPONENT, SMALLEST, most
 from etalstm.network.arithmetic import scaled as values_of
 from etalstm.network.delta_inputs import LayerInputs
 
@@ -23,6 +23,17 @@ def scaled(total, factor):
     """Do what :func:`etalstm.network.arithmetic.scaled` does with one integer; `factor` is a power of two, float64."""
     exact = np.float64(np.float32(total)) * factor
     return np.float32(np.copysign(0.0, exact)) if abs(exact) < SMALLEST else np.float32(exact)
+
+
+@njit(nogil=True, cache=True)
+def count_digits(numbers):
+    """Count the digits that all mantissas of δ are sent as: :func:`etalstm.network.arithmetic.digits`."""
+    count = 0
+    for n in range(numbers.shape[0]):
+        for number in numbers[n]:
+            size = abs(np.int32(number))
+            count += (size != 0) + (size >= DIGIT and size % DIGIT != 0)
+    return count
 
 
 def powers(exponents) -> np.ndarray:
@@ -87,6 +98,11 @@ class IntegerPass(StoredPass):
     product: IntegerProduct
     x_numbers: np.ndarray
     h_numbers: np.ndarray
+
+    @property
+    def sent(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mantissas that x and h were last sent as, int16, (T, B, I) and (T, B, H); 0 at padding."""
+        return with_padding(self.x_numbers, self.active), with_padding(self.h_numbers, self.active)
 
     @property
     def x_sent(self) -> np.ndarray:
