@@ -64,5 +64,5 @@ def test_a_user_at_a_terminal_is_told_what_takes_long(monkeypatch, capsys, waits
     monkeypatch.setattr(machine_code, "is_kept", lambda package: package is not etalstm.golden)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: waits, raising=False)
     open_named("golden", "test").close()
-    told = "compiling the loops of etalstm.golden, once on this computer: about a minute of one processor\n"
+    told = "compiling the loops of etalstm.golden, once for this installation: about a minute of one processor\n"
     assert capsys.readouterr().err == (told if waits else "")

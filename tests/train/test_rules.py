@@ -113,13 +113,29 @@ def test_what_is_no_rule_is_refused_by_name(tmp_path, rule, message):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"theta": 0.1}, {"delta_target": 0.2}, {"input_threshold": "0.1"}, {"input_target": 0.5}, {"storage": "dense"},
-     {"storage": "auto"}],
-)  # fmt: skip
+    [{"theta": 0.1}, {"delta_target": 0.2}, {"input_threshold": "0.1"}, {"input_target": 0.5}],
+)
 def test_a_threshold_has_one_source(changes):
     [(name, value)] = changes.items()
     with pytest.raises(ValueError, match=f"a rule gives the thresholds: {name} must not be given, got {value}"):
         replace(DIGITS, **changes)
+
+
+@pytest.mark.parametrize("storage", ["dense", "auto"])
+def test_a_rule_needs_storage_that_prunes(storage):
+    with pytest.raises(ValueError, match=f"with a rule storage must be ms1 or ms1-bf16, got {storage}"):
+        replace(DIGITS, storage=storage)
+
+
+def test_a_rule_is_told_the_epoch(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr("etalstm.train.rules.NamedRule.take", lambda _, seen: told.append((seen.iteration, seen.epoch)))
+    settings = replace(DIGITS, batch=400, iterations=7, epochs=3)
+    train(tmp_path / "run", settings=replace(settings, iterations=5))
+    train(tmp_path / "run", settings=settings, resume=True)
+    assert [number for number, _ in told] == [1, 2, 3, 4, 5, 6, 7]
+    epochs = [epoch for _, epoch in told]
+    assert epochs == sorted(epochs) and epochs[0] == 1 and epochs.count(1) == epochs.count(2) == 3
 
 
 def test_an_entry_point_gives_a_rule_a_name(tmp_path):

@@ -24,8 +24,8 @@ def say(text: str) -> None:
 
 def announce_compilation(package: ModuleType) -> None:
     """Tell a user who may be waiting that a package's loops are about to be compiled, if they are not yet."""
-    if sys.stderr.isatty() and not importlib.import_module("etalstm.host.machine_code").is_kept(package):
-        say(f"compiling the loops of {package.__name__}, once on this computer: about a minute of one processor")
+    if sys.stderr.isatty():
+        importlib.import_module("etalstm.host.machine_code").announce(package, say)
 
 
 def warn_if_busy() -> None:

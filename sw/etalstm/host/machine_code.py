@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +32,12 @@ def keep_code(modules: Iterable[Path], others: Iterable[ModuleType] = ()) -> Non
                     index.unlink()
             except FileNotFoundError:
                 continue  # another process was faster
+
+
+def announce(package: ModuleType, tell: Callable[[str], None]) -> None:
+    """Tell that the loops of a package are about to be compiled, if they are not yet."""
+    if not is_kept(package):
+        tell(f"compiling the loops of {package.__name__}, once for this installation: about a minute of one processor")
 
 
 def is_kept(package: ModuleType) -> bool:

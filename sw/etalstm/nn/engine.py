@@ -1,23 +1,36 @@
 """Engines, which compute a layer for the operators: a device, or float64 arithmetic for gradient checks."""
 
+import sys
 import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
+from etalstm import golden
 from etalstm.device import DEVICES, GOLDEN, Device, is_hardware, open_device
+from etalstm.device.machine.hardware import is_simulation
 from etalstm.errors import DeviceError, DivergedError, EtaLstmError
 from etalstm.golden import float64
 from etalstm.golden.passes import active_steps
+from etalstm.host.machine_code import announce
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.shape import canonical_rows, pytorch_rows
 from etalstm.nn.call import Call, LayerCall, LayerStep
 from etalstm.nn.pool import Claim, LayerSession, SessionPool
 
 FLOAT64 = "float64"
+
+
+def _open(name: str) -> Device:
+    """Open a device by its name; what takes long before its first pass is announced on standard error."""
+    tell = partial(print, file=sys.stderr, flush=True)
+    if name == GOLDEN:
+        announce(golden, tell)
+    return open_device(name, log=tell) if is_simulation(name) else open_device(name)
 
 
 class Engine(ABC):
@@ -113,7 +126,7 @@ class DeviceEngine(Engine):
 
     def _sessions(self) -> SessionPool:
         if self.device is None:
-            self.device = open_device(self.key)
+            self.device = _open(self.key)
         if self._pool is None:
             self._pool = SessionPool(self.device)
         return self._pool

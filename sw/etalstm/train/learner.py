@@ -109,7 +109,7 @@ class Learner:
         self.pruning = None if target is None else ShareControl(target, DELTA_START)
         self.sending: ShareControl | None = None
         self.significance = self._significance(skipping)
-        self.iteration = 0
+        self.iteration = self._epoch = 0
         self.optimizer.load(self.session, initial_parameters(self.network, settings.seed))
         self.reset_states()
 
@@ -209,7 +209,7 @@ class Learner:
         if self.sending:
             self.sending.take(reductions["input_density"])
         if self.rule:
-            self.rule.take(Seen(self.iteration + 1, loss.mean, self.session.usage()))
+            self.rule.take(Seen(self.iteration + 1, self._epoch + 1, loss.mean, self.session.usage()))
         if self.data.stateful:
             self.h, self.c = outputs.h, outputs.c
         self.iteration += 1
@@ -235,6 +235,7 @@ class Learner:
 
     def begin_epoch(self, number: int) -> None:
         """Begin or go on with an epoch. In epoch 0 everything is sent, later ones control Θ if there is a target."""
+        self._epoch = number
         if self.settings.input_target is not None and number and not self.sending:
             self.control_sending(INPUT_START)
 

@@ -4,11 +4,14 @@ Every device applies thresholds alike, so a rule runs on golden and on the machi
 package is named by an entry point of the group :data:`GROUP`, or by module and class: ``my_rules.Falling``.
 """
 
+import hashlib
 import importlib
+import inspect
 import math
 import sys
 from abc import ABC, abstractmethod
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import NamedTuple
 
 from etalstm.network.delta_inputs import DeltaInputs, LayerThresholds
@@ -29,6 +32,7 @@ class Seen(NamedTuple):
     """What an iteration has shown."""
 
     iteration: int  # from 1
+    epoch: int  # it was part of, from 1
     loss: float  # the batch's mean
     layers: list[Usage]  # what each layer kept and computed: `densities`, `delta_density`, `input_density` and more
 
@@ -98,6 +102,11 @@ class NamedRule:
     @state.setter
     def state(self, state: dict[str, float]) -> None:
         self._rule.state = dict(state)
+
+
+def source_of(name: str) -> str:
+    """Give the SHA-256 of the file that has a rule, in hexadecimal; ``ValueError`` if there is no such rule."""
+    return hashlib.sha256(Path(inspect.getfile(_class_of(name))).read_bytes()).hexdigest()
 
 
 def _class_of(name: str) -> type[PruningRule]:

@@ -34,7 +34,16 @@ from etalstm.network.execution import (
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.shared_tokens import OFF
 from etalstm.network.slices import AUTO, check_slices
-from etalstm.network.storage import DENSE, MS1, POLICIES, Storage, check_threshold, default_policy, read_thresholds
+from etalstm.network.storage import (
+    DENSE,
+    MS1,
+    MS1_BF16,
+    POLICIES,
+    Storage,
+    check_threshold,
+    default_policy,
+    read_thresholds,
+)
 from etalstm.network.update_rule import check_hyperparameters
 from etalstm.train.control import CHOOSING, check_delta_target, check_target
 from etalstm.train.data_settings import DATA, WITH_VECTORS, DataSettings
@@ -323,9 +332,10 @@ class Settings(DataSettings):
         """Refuse what a pruning rule gives itself, and storage that prunes nothing."""
         given = {name: getattr(self, name) != getattr(Settings, name) for name in ("theta", "input_threshold")}
         given |= {name: getattr(self, name) is not None for name in ("delta_target", "input_target")}
-        given |= {"storage": self.policy in (DENSE, *CHOOSING)}
         for name in (name for name, is_given in given.items() if is_given and self.rule):
             raise ValueError(f"a rule gives the thresholds: {name} must not be given, got {getattr(self, name)}")
+        if self.rule and self.policy in (DENSE, *CHOOSING):
+            raise ValueError(f"with a rule storage must be {MS1} or {MS1_BF16}, got {self.policy}")
 
     def delta_inputs_at(self, threshold: float | None = None) -> DeltaInputs:
         """Give the delta inputs, the default of `refresh` filled in.

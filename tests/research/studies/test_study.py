@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,27 @@ def test_a_study_writes_table_numbers_and_figure_and_is_not_done_twice(tmp_path,
     assert run(arguments(tmp_path)) == 0
     assert run(arguments(tmp_path, "--batch", "16")) == 2
     assert "other settings" in capsys.readouterr().err
+
+
+def test_a_rule_whose_text_has_changed_is_not_taken_for_the_old_one(tmp_path, capsys, monkeypatch):
+    rule = """
+from etalstm.train.rules import PruningRule, Thresholds
+
+class Half(PruningRule):
+    def thresholds(self):
+        return Thresholds(theta={})
+    def take(self, seen): ...
+"""
+    (tmp_path / "half_rules.py").write_text(rule.format(0.5))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", ["", *sys.path])
+    given = ["--runs", "ms1:rule=half_rules.Half", "--seeds", "1"]
+    assert run(arguments(tmp_path / "study", *given)) == 0
+    assert run(arguments(tmp_path / "study", *given)) == 0
+    assert "1 of 1 runs are taken from" in capsys.readouterr().err
+    (tmp_path / "half_rules.py").write_text(rule.format(0.25))
+    assert run(arguments(tmp_path / "study", *given)) == 2
+    assert "holds runs of rule half_rules.Half as it was;" in capsys.readouterr().err
 
 
 def test_rows_are_means_over_seeds():

@@ -22,6 +22,7 @@ from etalstm.network.storage import KINDS
 from etalstm.research.studies.reduction import Reduction
 from etalstm.research.studies.subject import Subject, others_of, score_of
 from etalstm.train.metrics import SHARES, forward_multiplications, rename_shares, shares
+from etalstm.train.rules import source_of
 from etalstm.train.sealed import Record
 from etalstm.train.significance import EPOCHS_FULL
 
@@ -30,7 +31,8 @@ class StudiedRun(Record):
     """A run of a study: its reduction, its scores and costs; see :func:`result_of`.
 
     `commit` is that of the code that trained, see :func:`etalstm.host.checkout.commit`; of studies made before it was
-    noted it is the commit that brought the run's figures. Studies made earlier lack `validation`, `others`,
+    noted it is the commit that brought the run's figures. `rule_source` is what
+    :func:`etalstm.train.rules.source_of` said of the pruning rule. Studies made earlier lack `validation`, `others`,
     `delta_target`, `input_threshold`, `weight_format`, `arithmetic`, or what `ms2_` begins.
     """
 
@@ -46,6 +48,7 @@ class StudiedRun(Record):
     ms2_full_epochs: int = EPOCHS_FULL
     ms2_without: str = ""
     rule: str | None = None
+    rule_source: str | None = None
     seed: NonNegativeInt
     commit: str | None = None
     score: float
@@ -109,15 +112,28 @@ def run_study(
         raise ValueError(f"{path} holds a study of other settings; move it away or choose another folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     done, code = {(Reduction.of_run(run), run["seed"]) for run in study["runs"]}, commit()
+    sources = {one.rule: source_of(one.rule) for one in reductions if one.rule}
+    _check_sources(study, sources, path)
+    if done & set(planned):
+        report(f"{len(done & set(planned))} of {len(planned)} runs are taken from {path}")
     for reduction, seed in planned:
         if (reduction, seed) in done:
             continue
         result = result_of(subject.train(chosen[reduction, seed]))
-        study["runs"].append(dataclasses.asdict(reduction) | {"seed": seed, "commit": code} | result)
+        noted = {"rule_source": reduction.rule and sources[reduction.rule], "seed": seed, "commit": code}
+        study["runs"].append(dataclasses.asdict(reduction) | noted | result)
         write_whole(path, json.dumps(study, indent=1) + "\n")
         none = ", no cell skipped" if reduction.ms2 and not result["cells_skipped"] else ""
         report(f"{reduction}, seed {seed}: {result['score']:.4g}, footprint {result['footprint']:.3f}{none}")
     return study
+
+
+def _check_sources(study: dict, sources: dict[str, str], path: Path) -> None:
+    """Raise ``ValueError`` if a run of the study was trained with another text of its pruning rule."""
+    for run in study["runs"]:
+        rule = run.get("rule")
+        if rule in sources and run.get("rule_source") != sources[rule]:
+            raise ValueError(f"{path} holds runs of rule {rule} as it was; move it away or choose another folder")
 
 
 def result_of(entries: list[dict]) -> dict:
