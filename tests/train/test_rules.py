@@ -93,7 +93,7 @@ def test_a_run_that_goes_on_decides_as_one_in_one_piece(tmp_path):
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("falling", r"rule must be module\.Class of a PruningRule, got 'falling': no installed package has a rule"),
+        ("falling", r"must be module\.Class of a PruningRule, installed or in /.*: no installed package has a rule"),
         ("no_rules.Falling", "got 'no_rules.Falling': No module named 'no_rules'"),
         ("my_rules.Rising", "got 'my_rules.Rising': module 'my_rules' has no attribute 'Rising'"),
         ("other_rules.NUMBER", r"rule must be other_rules\.Class of a PruningRule, got 3"),

@@ -120,8 +120,8 @@ def _class_of(name: str) -> type[PruningRule]:
             sys.path.append("")  # a rule may lie in the folder where a command is given
         rule = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        known = f"{', '.join(found)} or " if found else ""
-        raise ValueError(f"rule must be {known}module.Class of a PruningRule, got {name!r}: {error}") from error
+        expected = f"{', '.join([*found, 'module.Class'])} of a PruningRule, installed or in {Path.cwd()}"
+        raise ValueError(f"rule must be {expected}, got {name!r}: {error}") from error
     if not (isinstance(rule, type) and issubclass(rule, PruningRule)):
         raise ValueError(f"rule must be {module}.Class of a PruningRule, got {rule!r:.60}")
     return rule

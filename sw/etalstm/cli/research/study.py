@@ -45,9 +45,9 @@ def study_of(subject: Subject, settings, runs: str, seeds: int, out: Path) -> No
     picture = "density.svg" if _can_draw() else ""
     page = page_of_study(subject, study, seeds, picture)
     write_whole(out / "density.md", page)
-    print(page)
     if picture:
         _draw(out)
+    print(page)
 
 
 def draw(studies: Annotated[list[Path], Argument(help=f"Folders with density.json or {FILE}")]) -> None:
