@@ -1,7 +1,4 @@
-"""Trains a text classifier on golden, at last on sim: classify_csv.py FILE (extra `examples`).
-
-FILE has a text and a label in each line, and no line of names.
-"""
+"""Trains a classifier on golden, at last on sim: classify_csv.py FILE, a text and a label a line (extra `examples`)"""
 
 import csv
 import sys
@@ -24,8 +21,6 @@ class Classifier(torch.nn.Module):  # knows PyTorch only
         return self.output(self.lstm(packed)[1][0][-1])
 
 
-if len(sys.argv) != 2:
-    sys.exit(__doc__)
 rows = [(text.split(), label) for text, label in csv.reader(open(sys.argv[1], newline="", encoding="utf-8"))]
 words, labels = sorted({word for text, _ in rows for word in text}), sorted({label for _, label in rows})
 texts = [torch.tensor([words.index(word) for word in text]) for text, _ in rows]
