@@ -67,6 +67,6 @@ def test_data_go_out_in_the_order_of_their_addresses():
 
 
 def test_channels_that_share_a_port_drift_apart_as_in_the_verilog():
-    machine = replace(preset("test"), channels=4, channels_per_port=2)  # as in tests/sim/test_unkind_memory.py
+    machine = replace(preset("test"), channels=4, channels_per_port=4, outstanding_bursts=8)
     found = compare(Configuration("shared", "test", 9, 20, 2, 7, 4), machine)
     assert found["model_cycles"] == found["cycles"]

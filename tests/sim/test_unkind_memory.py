@@ -22,8 +22,8 @@ SHAPE = TrainingShape(NetworkShape(3, 9, 2), execution=Execution(storage=Storage
 MEMORY_BYTES = 1 << 20
 MACHINES = {
     "test": preset("test"),
-    # Two channels on each port, so reads of two ids.
-    "shared": replace(preset("test"), channels=4, channels_per_port=2),
+    # Four channels on a port, so reads of four ids. The simulator is that of tests/model/test_share.py.
+    "shared": replace(preset("test"), channels=4, channels_per_port=4, outstanding_bursts=8),
 }
 UNKIND = {
     "a little": {"stall": 0.1, "seed": 1, "reorder": True},

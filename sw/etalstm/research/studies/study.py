@@ -99,8 +99,8 @@ def run_study(
     text after every run. Gives ``settings`` and ``runs``: a list of what :func:`result_of` gives, with reduction, seed
     and :func:`commit`.
 
-    ``ValueError`` if `path` holds a study of other settings, or the subject cannot be reduced so; :class:`RunError` if
-    it holds no study.
+    ``ValueError`` if `path` holds a study of other settings or runs of a rule whose file has changed since, or the
+    subject cannot be reduced so; :class:`RunError` if it holds no study.
     """
     planned = [(reduction, seed) for seed in range(seeds) for reduction in reductions]  # every reduction soon has a run
     chosen = {one: subject.reduced(settings, *one) for one in planned}  # refused before any training
