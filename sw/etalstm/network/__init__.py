@@ -3,7 +3,7 @@
 ``cells`` declares the equations of each cell; ``shape`` says which layers a network has. ``storage`` says which
 intermediates cells store, ``slices`` in which order gradients are added, ``update_rule`` how the weights change.
 ``execution`` has all that a run chooses, with ``delta_inputs``, ``shared_tokens`` and ``architecture``. A new cell is a
-file beside ``cells/lstm.py``; a new storage policy an entry of ``storage.POLICIES``.
+file beside ``cells/lstm.py``; a new storage policy begins as an entry of ``storage.POLICIES``.
 """
 
 from etalstm.network.delta_inputs import DeltaInputs
