@@ -1,0 +1,205 @@
+"""The integer lanes of a channel under one control."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from etalstm_hw.fp.pipeline import register
+from etalstm_hw.integer.lane import WIDE, Control, IntegerLane, lane_weights
+from etalstm_hw.integer.pe import CHUNK, SCALAR_BITS, IntegerPE
+
+
+class Term(data.StructLayout):
+    """A scalar, or one digit of it, that all weights of an address are multiplied by.
+
+    Members
+    -------
+    value : the digit
+    lower : it is a lower digit, or the only one
+    ends : the next term of the sum is another digit
+    last : the last of its sum
+    tag : what belongs to the sum: at its first terms, where it is not ``alone``, and at its last
+    alone : the sum begins with its first term, else with an old one
+    """
+
+    def __init__(self, tag):
+        super().__init__({"value": signed(SCALAR_BITS), "lower": 1, "ends": 1, "last": 1, "tag": tag, "alone": 1})
+
+
+class Chunk(data.StructLayout):
+    """What follows the terms through the PEs: where their short sums begin and end, and what these are added to.
+
+    Members
+    -------
+    begins, captured : the term is the first of a chunk, and the last
+    fresh : the chunk is the first of its sum
+    upper : it is of upper digits
+    last : the last of its sum
+    tag, alone : as in :class:`Term`
+    """
+
+    def __init__(self, tag):
+        flags = ("begins", "captured", "fresh", "upper", "last", "alone")
+        super().__init__(dict.fromkeys(flags, 1) | {"tag": tag})
+
+
+class Sums(data.StructLayout):
+    """Whose sums they are.
+
+    Members
+    -------
+    valid : there are any
+    pe : of this PE of every lane
+    tag : as in :class:`Term`
+    """
+
+    def __init__(self, tag, pes):
+        super().__init__({"valid": 1, "pe": range(pes), "tag": tag})
+
+
+class IntegerArray(wiring.Component):
+    """Takes terms, one a cycle, and gives the sums of all PEs of all lanes, a PE a cycle.
+
+    The PEs' sums are captured after CHUNK terms, and where a digit ``ends``. Between two captures lie as many cycles as
+    a lane has PEs: a term that would be captured earlier waits. So a sum of few terms takes as long as one of so many.
+
+    Parameters
+    ----------
+    lanes : int
+    pes : int
+        PEs of a lane: 4, 8 or 16. ``ValueError`` if it is another number.
+    tag : ShapeCastable
+        Of what belongs to a sum.
+    pe : callable
+        Makes a PE.
+
+    Members
+    -------
+    terms : :py:`In(stream.Signature(Term(tag)))`
+    weights : :py:`In(data.ArrayLayout(lane_weights(pes), lanes))`
+        One cycle after their term was taken.
+    old : :py:`Out(Sums(tag, pes))`
+        Whose old sums are wanted.
+    old_low, old_high : :py:`In(data.ArrayLayout(WIDE, lanes))`
+        These, a cycle later.
+    new : :py:`Out(Sums(tag, pes))`
+        Whose ``low`` and ``high`` are complete. Old sums of a PE are asked for at least ``pes - 3`` cycles after new
+        ones of an earlier sum were there.
+    low, high : :py:`Out(data.ArrayLayout(WIDE, lanes))`
+    busy : :py:`Out(1)`
+        Terms that were taken have yet to come to an end.
+    """
+
+    def __init__(self, lanes, pes, tag, *, pe=IntegerPE):
+        if pes not in (4, 8, CHUNK):
+            raise ValueError(f"a lane must have 4, 8 or {CHUNK} PEs, got {pes}")
+        self._lanes, self._pes, self._tag, self._pe = lanes, pes, tag, pe
+        wide = data.ArrayLayout(WIDE, lanes)
+        super().__init__(
+            {
+                "terms": In(stream.Signature(Term(tag))),
+                "weights": In(data.ArrayLayout(lane_weights(pes), lanes)),
+                "old": Out(Sums(tag, pes)),
+                "old_low": In(wide),
+                "old_high": In(wide),
+                "new": Out(Sums(tag, pes)),
+                "low": Out(wide),
+                "high": Out(wide),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Pace the terms; follow them through the PEs; number the PEs while their sums are collected."""
+        m = Module()
+        control = Signal(Control(self._pes))
+        taken = self._pace(m)
+        self._place_lanes(m, control)
+        chunk, flying = self._follow(m, control, taken)
+        collecting = self._collect(m, control, chunk)
+        m.d.comb += self.busy.eq(self._open | flying | collecting)
+        return m
+
+    def _pace(self, m):
+        """Take a term unless its capture would come too early; give what is to be known of it."""
+        term, chunk = self.terms.p, Signal(Chunk(self._tag))
+        count, wait = Signal(range(CHUNK)), Signal(range(self._pes))
+        fresh = Signal(init=1)
+        captured, taken = Signal(), Signal()
+        self._open = Signal()
+        m.d.comb += [
+            captured.eq((count == CHUNK - 1) | term.ends | term.last),
+            self.terms.ready.eq(~captured | (wait == 0)),
+            taken.eq(self.terms.valid & self.terms.ready),
+            chunk.begins.eq(taken & (count == 0)),
+            chunk.captured.eq(taken & captured),
+            chunk.fresh.eq(fresh),
+            chunk.upper.eq(~term.lower),
+            *(chunk[name].eq(term[name]) for name in ("last", "alone", "tag")),
+        ]
+        with m.If(wait != 0):
+            m.d.sync += wait.eq(wait - 1)
+        with m.If(taken):
+            m.d.sync += [count.eq(Mux(captured, 0, count + 1)), self._open.eq(~term.last)]
+        with m.If(chunk.captured):
+            m.d.sync += [wait.eq(self._pes - 1), fresh.eq(term.last)]
+        return chunk
+
+    def _place_lanes(self, m, control):
+        """Give all lanes the scalar of the term that was taken, or 0, with the weights."""
+        scalar = register(m, "scalar", Mux(self.terms.valid & self.terms.ready, self.terms.p.value, 0))
+        for n in range(self._lanes):
+            m.submodules[f"lane_{n}"] = lane = IntegerLane(self._pes, pe=self._pe)
+            m.d.comb += [
+                lane.weights.eq(self.weights[n]),
+                lane.scalar.eq(scalar),
+                lane.control.eq(control),
+                lane.old_low.eq(self.old_low[n]),
+                lane.old_high.eq(self.old_high[n]),
+                self.low[n].eq(lane.low),
+                self.high[n].eq(lane.high),
+            ]
+
+    def _follow(self, m, control, taken):
+        """Delay what is known of a term as its products are; give it with its sums, and whether any is on its way."""
+        stages = [taken]
+        for n in range(1 + IntegerPE.LATENCY):
+            stage = Signal(Chunk(self._tag), name=f"chunk_{n + 1}")
+            m.d.sync += stage.eq(stages[-1])
+            stages.append(stage)
+        m.d.comb += [control.begins.eq(stages[1 + IntegerPE.BEGINS].begins), control.capture.eq(stages[-1].captured)]
+        return stages[-1], Cat(stage.captured for stage in stages[1:]).any()
+
+    def _collect(self, m, control, chunk):
+        """Go through the PEs after a capture; give whether sums are being collected."""
+        collecting, pe, next_pe = Signal(), Signal(range(self._pes)), Signal(range(self._pes))
+        present, now = Signal(Chunk(self._tag), reset_less=True), Signal(Chunk(self._tag))
+        continues = collecting & (pe != self._pes - 1)
+        m.d.comb += [
+            now.eq(Mux(chunk.captured, chunk, present)),
+            next_pe.eq(Mux(chunk.captured, 0, pe + 1)),
+            self.old.valid.eq((chunk.captured | continues) & now.fresh & ~now.alone),
+            self.old.pe.eq(next_pe),
+            self.old.tag.eq(now.tag),
+        ]
+        m.d.sync += [collecting.eq(chunk.captured | continues), pe.eq(next_pe), present.eq(now)]
+        # Two cycles to the sums.
+        adding, added = (Signal(Sums(self._tag, self._pes), name=name) for name in ("adding", "added"))
+        kept = Signal(2)
+        m.d.sync += [
+            kept.eq(Cat(collecting, kept)),
+            adding.valid.eq(collecting & present.last),
+            adding.pe.eq(pe),
+            adding.tag.eq(present.tag),
+            added.eq(adding),
+        ]
+        m.d.comb += [
+            control.pe.eq(pe),
+            control.fresh.eq(present.fresh),
+            control.alone.eq(present.alone),
+            control.upper.eq(present.upper),
+            control.write.eq(kept[1]),
+            control.written.eq(added.pe),
+            self.new.eq(added),
+        ]
+        return collecting | kept.any()

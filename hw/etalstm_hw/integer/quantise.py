@@ -1,0 +1,89 @@
+"""From words of float32 to integers that share an exponent."""
+
+from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from etalstm_hw.fp.format import Float
+from etalstm_hw.fp.pipeline import register
+from etalstm_hw.fp.shift import shift_left
+from etalstm_hw.integer.convert import EXPONENT_BITS
+
+
+class Quantiser(wiring.Component):
+    """A word times a power of two, rounded to an integer to nearest, ties to even, and clamped.
+
+    One result per cycle, free running: results belong to the operands of ``LATENCY`` cycles ago. A subnormal is a zero.
+    ::
+
+        a, places ─► how far to shift ─│─► shift ─│─► round, clamp, negate ─│─► z
+                                       1          2                         3
+
+    Parameters
+    ----------
+    format : FloatFormat
+    bits : int
+        Of the largest mantissa, with its sign.
+
+    Members
+    -------
+    a : :py:`In(format.width)`
+    places : :py:`In(signed(EXPONENT_BITS))`
+        The power of two: n - 1 - e for mantissas of n bits with the exponent e.
+    limit : :py:`In(bits - 1)`
+        The largest magnitude.
+    z : :py:`Out(signed(bits))`
+    saturated, not_finite : :py:`Out(1)`
+        The magnitude was clamped; the word is infinite or no number.
+    """
+
+    LATENCY = 3
+
+    def __init__(self, format, bits):
+        self.format, self.bits = format, bits
+        super().__init__(
+            {
+                "a": In(format.width),
+                "places": In(signed(EXPONENT_BITS)),
+                "limit": In(bits - 1),
+                "z": Out(signed(bits)),
+                "saturated": Out(1),
+                "not_finite": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Lay out the stages of the pipeline, top to bottom."""
+        m = Module()
+        a, bits, size = Float(self.format)(self.a), self.bits, self.format.mantissa + 1
+
+        # Stage 1: the places to shift left, of a significand that lies just below the point. One is in [1/2, 1).
+        places = Signal(signed(EXPONENT_BITS + 2))
+        m.d.comb += places.eq(a.exponent + self.places - (self.format.bias - 1))
+        few = (bits - 1).bit_length()
+        small, large = (places < 0) | a.is_zero, places >= bits
+        small, large = register(m, "small", small), register(m, "large", large & ~a.is_zero)
+        shift = register(m, "shift", places[:few])
+        significand, sign = register(m, "significand", a.significand), register(m, "sign_1", a.sign)
+        not_finite = register(m, "not_finite_1", a.exponent.all())
+
+        # Stage 2
+        shifted = shift_left(Cat(significand, C(0, bits)), shift)
+        shifted = register(m, "shifted", Mux(small, 0, shifted))
+        large, sign = register(m, "large_2", large), register(m, "sign_2", sign)
+        not_finite = register(m, "not_finite_2", not_finite)
+
+        # Stage 3
+        whole, guard, sticky = shifted[size:], shifted[size - 1], shifted[: size - 1].any()
+        rounded, over, magnitude = Signal(bits + 1), Signal(), Signal(bits)
+        m.d.comb += [
+            rounded.eq(whole + (guard & (sticky | whole[0]))),
+            over.eq(large | (rounded > self.limit)),
+            magnitude.eq(Mux(over, self.limit, rounded)),
+        ]
+        m.d.comb += [
+            self.z.eq(register(m, "result", Mux(sign, -magnitude, magnitude)[:bits].as_signed(), signed(bits))),
+            self.saturated.eq(register(m, "over_3", over)),
+            self.not_finite.eq(register(m, "not_finite_3", not_finite)),
+        ]
+        return m

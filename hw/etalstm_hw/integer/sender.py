@@ -1,0 +1,233 @@
+"""Sends the digits of integers that are not zero, sequence by sequence."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from etalstm_hw.broadcast.emitter import lowest
+from etalstm_hw.contract import COUNT_BITS
+from etalstm_hw.integer.pe import SCALAR_BITS
+from etalstm_hw.integer.sequences import (
+    BANKS,
+    LOWER,
+    UPPER,
+    Extent,
+    SequenceFiller,
+    SequenceMemory,
+    SequenceRead,
+    digits,
+)
+
+
+class Sent(data.StructLayout):
+    """A digit, and where it belongs.
+
+    Members
+    -------
+    value : the digit; 0 only where a sequence has no lower one
+    row : number of the element in its sequence, which says by which weights it is multiplied
+    lower, ends, last : as in :class:`~etalstm_hw.integer.array.Term`
+    swept : the last of the last sequence
+    final : the last that is sent of its array
+    """
+
+    def __init__(self, rows):
+        flags = dict.fromkeys(("lower", "ends", "last", "swept", "final"), 1)
+        super().__init__({"value": signed(SCALAR_BITS), "row": range(rows)} | flags)
+
+
+class Picked(data.StructLayout):
+    """A digit whose element is being read: ``digit`` tells which, ``word`` where; if ``nothing``, there is none."""
+
+    def __init__(self, sizes):
+        places = {"digit": 1, "word": range(sizes.beat_words), "row": range(sizes.rows)}
+        super().__init__(places | dict.fromkeys(("nothing", "ends", "last", "swept", "final"), 1))
+
+
+class SequencePicker(wiring.Component):
+    """Goes through an array's digits: for each sequence the upper ones, if there are any, then the lower ones.
+
+    A digit is picked every cycle. A patch without one takes a cycle, each sequence and digit one more. A sequence
+    without a lower digit has ``nothing`` instead.
+
+    Parameters
+    ----------
+    sizes : Sizes
+
+    Members
+    -------
+    extent, pitch, bank, go : :py:`In`
+        The array that is to be sent, constant until ``done``.
+    flow : :py:`In(1)`
+        What is picked is taken.
+    read : :py:`Out(SequenceRead(sizes))`
+    valid, picked : :py:`Out(1)`, :py:`Out(Picked(sizes))`
+    done : :py:`Out(1)`
+        The last digit is taken.
+    """
+
+    def __init__(self, sizes):
+        self._sizes = sizes
+        super().__init__(
+            {
+                "read": Out(SequenceRead(sizes)),
+                "extent": In(Extent()),
+                "pitch": In(range(sizes.patches + 1)),
+                "bank": In(1),
+                "go": In(1),
+                "flow": In(1),
+                "valid": Out(1),
+                "picked": Out(Picked(sizes)),
+                "done": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Aim at a sequence and digit; then pick one digit after the other."""
+        m = Module()
+        sizes, extent = self._sizes, self.extent
+        picking, digit = Signal(), Signal()
+        sequence, repeat = Signal(range(sizes.sequences)), Signal(COUNT_BITS)
+        base, patch = Signal(range(sizes.patches)), Signal(range(sizes.patches))  # of the sequence; in it
+        rest, has_rest = Signal(sizes.patch_words), Signal()
+        left, count = Signal(self.read.counts[0].shape()), Signal(self.read.counts[0].shape())
+        now = Mux(has_rest, rest, self.read.masks.as_value().word_select(digit, sizes.patch_words))
+        mask, bit = lowest(m, now, "bit")
+        alone, ends, taken, steps = now == mask, Signal(), Signal(), Signal()
+        aims, missing = self.go & ~picking, Signal()
+        within = (sizes.beat_words - 1).bit_length()
+        last_sequence, last_repeat = sequence + 1 == extent.sequences, repeat + 1 == extent.repeats
+        m.d.comb += [
+            count.eq(self.read.counts.as_value().word_select(digit, len(count))),
+            self.read.counted.eq(Cat(sequence, self.bank)),
+            self.valid.eq(picking & (now.any() | missing)),
+            taken.eq(self.valid & self.flow),
+            ends.eq(left <= 1),
+            steps.eq(picking & ~missing & Mux(now.any(), taken & alone, 1)),
+            self.read.patch.eq(Cat((base + Mux(picking, patch + 1, 0))[: len(base)], self.bank)),
+            self.read.patch_enable.eq(aims | steps),
+            self.read.line_enable.eq(self.flow),
+            self.read.line.eq(Cat(bit[within:], (base + patch)[: len(base)], self.bank)),
+            self.picked.digit.eq(digit),
+            self.picked.word.eq(bit[:within]),
+            self.picked.row.eq(Cat(bit, patch)),
+            self.picked.nothing.eq(missing),
+            self.picked.ends.eq(ends),
+            self.picked.last.eq(ends & (digit == LOWER)),
+            self.picked.swept.eq(self.picked.last & last_sequence),
+            self.picked.final.eq(self.picked.swept & last_repeat),
+            self.done.eq(taken & self.picked.final),
+        ]
+        with m.If(aims):
+            m.d.sync += [left.eq(count), patch.eq(0), has_rest.eq(0), missing.eq(count == 0)]
+            with m.If((digit == UPPER) & (~extent.wide | (count == 0))):
+                m.d.sync += digit.eq(LOWER)
+            with m.Else():
+                m.d.sync += picking.eq(1)
+        with m.If(taken):
+            m.d.sync += [left.eq(left - 1), rest.eq(now & ~mask), has_rest.eq(~alone)]
+        with m.If(steps):
+            m.d.sync += patch.eq(patch + 1)
+        with m.If(taken & ends):
+            m.d.sync += [picking.eq(0), digit.eq(~digit)]
+            with m.If(digit == LOWER):
+                m.d.sync += [
+                    sequence.eq(Mux(last_sequence, 0, sequence + 1)),
+                    base.eq(Mux(last_sequence, 0, base + self.pitch)),
+                ]
+                m.d.sync += repeat.eq(Mux(last_sequence, Mux(last_repeat, 0, repeat + 1), repeat))
+        return m
+
+
+class SequenceSender(wiring.Component):
+    """Keeps an array of integers, and sends its digits that are not zero, sequence by sequence, maybe several times.
+
+    While an array is sent, the next one comes in.
+    ::
+
+        beats ─► filler ─► memory ─► picker ─│─► element ─► digit ─│─► o
+
+    Parameters
+    ----------
+    sizes : Sizes
+
+    Members
+    -------
+    extent : :py:`In(stream.Signature(Extent()))`
+        Before the beats of each array.
+    beats : :py:`In(stream.Signature(sizes.beat))`
+    o : :py:`Out(stream.Signature(Sent(sizes.rows)))`
+    busy : :py:`Out(1)`
+        Something is still to come or to be sent.
+    """
+
+    def __init__(self, sizes):
+        self._sizes = sizes
+        super().__init__(
+            {
+                "extent": In(stream.Signature(Extent())),
+                "beats": In(stream.Signature(sizes.beat)),
+                "o": Out(stream.Signature(Sent(sizes.rows))),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Two banks: one is filled while the other is sent."""
+        m = Module()
+        sizes = self._sizes
+        m.submodules.memory = memory = SequenceMemory(sizes)
+        m.submodules.filler = filler = SequenceFiller(sizes)
+        m.submodules.picker = picker = SequencePicker(sizes)
+        connect(m, flipped(self.extent), filler.extent)
+        connect(m, flipped(self.beats), filler.beats)
+        connect(m, picker.read, memory.read)
+        full, sending = Signal(BANKS), Signal()
+        extents = Array(Signal(Extent(), name=f"extent_{bank}", reset_less=True) for bank in range(BANKS))
+        pitches = Array(Signal.like(filler.pitch, name=f"pitch_{bank}", reset_less=True) for bank in range(BANKS))
+        m.d.comb += [
+            filler.free.eq(~full.bit_select(filler.bank, 1)),
+            *(
+                getattr(memory, name).eq(getattr(filler, name))
+                for name in ("write", "first", "bank", "line", "sequence")
+            ),
+            memory.beat.eq(self.beats.p),
+            picker.bank.eq(sending),
+            picker.extent.eq(extents[sending]),
+            picker.pitch.eq(pitches[sending]),
+            picker.go.eq(full.bit_select(sending, 1)),
+        ]
+        # A write takes two cycles: the bank is full when the last one is over.
+        written, bank = Signal(), Signal()
+        m.d.sync += [written.eq(filler.done), bank.eq(filler.bank)]
+        with m.If(filler.done):
+            m.d.sync += [extents[filler.bank].eq(filler.present), pitches[filler.bank].eq(filler.pitch)]
+        with m.If(written):
+            m.d.sync += full.bit_select(bank, 1).eq(1)
+        with m.If(picker.done):
+            m.d.sync += [full.bit_select(sending, 1).eq(0), sending.eq(~sending)]
+        reading = self._read(m, memory, picker)
+        m.d.comb += self.busy.eq(filler.busy | written | full.any() | reading)
+        return m
+
+    def _read(self, m, memory, picker):
+        """Read the element of what is picked; send its digit; give whether there is any."""
+        flow, valid = Signal(), Signal()
+        picked, out, sends = Signal(Picked(self._sizes), reset_less=True), Signal(Sent(self._sizes.rows)), Signal()
+        word = Array(memory.read.beat)[picked.word]
+        m.d.comb += [
+            flow.eq(~sends | self.o.ready),
+            picker.flow.eq(flow),
+            self.o.valid.eq(sends),
+            self.o.p.eq(out),
+        ]
+        with m.If(flow):
+            m.d.sync += [
+                valid.eq(picker.valid),
+                picked.eq(picker.picked),
+                sends.eq(valid),
+                out.value.eq(Mux(picked.nothing, 0, Array(digits(word))[picked.digit])),
+                out.lower.eq(picked.digit == LOWER),
+                *(out[name].eq(picked[name]) for name in ("row", "ends", "last", "swept", "final")),
+            ]
+        return valid | sends
