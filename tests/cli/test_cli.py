@@ -186,6 +186,17 @@ def test_report_resources_checks_the_limits(monkeypatch, capsys, name, levels, l
     assert json.loads(capsys.readouterr().out)["too_much"] == ([message] if message else [])
 
 
+def test_report_resources_counts_the_units_of_the_integer_machine(monkeypatch, capsys):
+    command = importlib.import_module("etalstm.cli.hw.resources")
+    texts = []
+    row = Row("top", 1, Resources(lut=7, dsp=128), 7, Path(weight=7 << 20, start="a", end="b"), {})
+    monkeypatch.setattr(command, "report", lambda verilog, top, progress: texts.append(verilog) or Report([row]))
+    assert run(["hw", "resources", "--integers", "--json"]) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["unit"] for each in shown] == ["products", "sender", "conversion"]
+    assert texts[0].count("DSP48E2") >= 128
+
+
 def test_report_resources_puts_machines_beside_each_other(monkeypatch, capsys):
     def found(verilog, top, progress):
         channels = verilog.count("channel channel")

@@ -85,24 +85,65 @@ class SequencePicker(wiring.Component):
     def elaborate(self, platform):
         """Aim at a sequence and digit; then pick one digit after the other."""
         m = Module()
-        sizes, extent = self._sizes, self.extent
-        picking, digit = Signal(), Signal()
-        sequence, repeat = Signal(range(sizes.sequences)), Signal(COUNT_BITS)
-        base, patch = Signal(range(sizes.patches)), Signal(range(sizes.patches))  # of the sequence; in it
-        rest, has_rest = Signal(sizes.patch_words), Signal()
-        left, count = Signal(self.read.counts[0].shape()), Signal(self.read.counts[0].shape())
-        now = Mux(has_rest, rest, self.read.masks.as_value().word_select(digit, sizes.patch_words))
-        mask, bit = lowest(m, now, "bit")
-        alone, ends, taken, steps = now == mask, Signal(), Signal(), Signal()
-        aims, missing = self.go & ~picking, Signal()
-        within = (sizes.beat_words - 1).bit_length()
-        last_sequence, last_repeat = sequence + 1 == extent.sequences, repeat + 1 == extent.repeats
+        picking, digit, aims, ends, missing = (
+            Signal(name=name) for name in ("picking", "digit", "aims", "ends", "missing")
+        )
+        base = Signal(range(self._sizes.patches))  # first patch of the sequence
+        taken = self.valid & self.flow
+        count, left = (Signal(self.read.counts[0].shape(), name=name) for name in ("count", "left"))
+        passes = (digit == UPPER) & (~self.extent.wide | (count == 0))
         m.d.comb += [
             count.eq(self.read.counts.as_value().word_select(digit, len(count))),
-            self.read.counted.eq(Cat(sequence, self.bank)),
-            self.valid.eq(picking & (now.any() | missing)),
-            taken.eq(self.valid & self.flow),
+            aims.eq(self.go & ~picking),
             ends.eq(left <= 1),
+            self.done.eq(taken & self.picked.final),
+        ]
+        with m.If(aims):
+            m.d.sync += [
+                left.eq(count),
+                missing.eq(count == 0),
+                picking.eq(~passes),
+                digit.eq(Mux(passes, LOWER, digit)),
+            ]
+        with m.If(taken):
+            m.d.sync += left.eq(left - 1)
+            with m.If(ends):
+                m.d.sync += [picking.eq(0), digit.eq(~digit)]
+        self._walk(m, base, digit, ends, taken)
+        self._pick(m, base, digit, aims, picking, missing, taken)
+        return m
+
+    def _walk(self, m, base, digit, ends, taken):
+        """Go from sequence to sequence, and begin again; say what a sum's last digit ends."""
+        extent, picked = self.extent, self.picked
+        sequence, repeat = Signal(range(self._sizes.sequences)), Signal(COUNT_BITS)
+        last_sequence, last_repeat = Signal(), Signal()
+        m.d.comb += [
+            self.read.counted.eq(Cat(sequence, self.bank)),
+            picked.ends.eq(ends),
+            picked.last.eq(ends & (digit == LOWER)),
+            picked.swept.eq(picked.last & last_sequence),
+            picked.final.eq(picked.swept & last_repeat),
+        ]
+        # Both are known when the first digit is picked: aiming takes a cycle.
+        m.d.sync += [
+            last_sequence.eq(sequence + 1 == extent.sequences),
+            last_repeat.eq(repeat + 1 == extent.repeats),
+        ]
+        with m.If(taken & picked.last):
+            m.d.sync += [sequence.eq(sequence + 1), base.eq(base + self.pitch)]
+        with m.If(taken & picked.swept):
+            m.d.sync += [sequence.eq(0), base.eq(0), repeat.eq(Mux(last_repeat, 0, repeat + 1))]
+
+    def _pick(self, m, base, digit, aims, picking, missing, taken):
+        """Take the lowest bit of a patch's mask, and keep the rest; the next patch is read with the last one."""
+        sizes, patch = self._sizes, Signal(range(self._sizes.patches))
+        rest, has_rest = Signal(sizes.patch_words), Signal()
+        now = Mux(has_rest, rest, self.read.masks.as_value().word_select(digit, sizes.patch_words))
+        mask, bit = lowest(m, now, "bit")
+        alone, steps, within = now == mask, Signal(), (sizes.beat_words - 1).bit_length()
+        m.d.comb += [
+            self.valid.eq(picking & (now.any() | missing)),
             steps.eq(picking & ~missing & Mux(now.any(), taken & alone, 1)),
             self.read.patch.eq(Cat((base + Mux(picking, patch + 1, 0))[: len(base)], self.bank)),
             self.read.patch_enable.eq(aims | steps),
@@ -112,31 +153,13 @@ class SequencePicker(wiring.Component):
             self.picked.word.eq(bit[:within]),
             self.picked.row.eq(Cat(bit, patch)),
             self.picked.nothing.eq(missing),
-            self.picked.ends.eq(ends),
-            self.picked.last.eq(ends & (digit == LOWER)),
-            self.picked.swept.eq(self.picked.last & last_sequence),
-            self.picked.final.eq(self.picked.swept & last_repeat),
-            self.done.eq(taken & self.picked.final),
         ]
-        with m.If(aims):
-            m.d.sync += [left.eq(count), patch.eq(0), has_rest.eq(0), missing.eq(count == 0)]
-            with m.If((digit == UPPER) & (~extent.wide | (count == 0))):
-                m.d.sync += digit.eq(LOWER)
-            with m.Else():
-                m.d.sync += picking.eq(1)
         with m.If(taken):
-            m.d.sync += [left.eq(left - 1), rest.eq(now & ~mask), has_rest.eq(~alone)]
-        with m.If(steps):
+            m.d.sync += [rest.eq(now & ~mask), has_rest.eq(~alone)]
+        with m.If(aims):
+            m.d.sync += [patch.eq(0), has_rest.eq(0)]
+        with m.Elif(steps):
             m.d.sync += patch.eq(patch + 1)
-        with m.If(taken & ends):
-            m.d.sync += [picking.eq(0), digit.eq(~digit)]
-            with m.If(digit == LOWER):
-                m.d.sync += [
-                    sequence.eq(Mux(last_sequence, 0, sequence + 1)),
-                    base.eq(Mux(last_sequence, 0, base + self.pitch)),
-                ]
-                m.d.sync += repeat.eq(Mux(last_sequence, Mux(last_repeat, 0, repeat + 1), repeat))
-        return m
 
 
 class SequenceSender(wiring.Component):

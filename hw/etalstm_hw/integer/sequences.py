@@ -141,14 +141,18 @@ class SequenceMemory(wiring.Component):
         return m
 
     def _keep_elements(self, m, write, address, beat):
-        m.submodules.elements = elements = memory.Memory(
-            shape=self._sizes.beat, depth=BANKS * self._sizes.beats, init=[]
-        )
+        """Ultra RAM: the channels leave the board's part less block RAM than that."""
+        shape = {"shape": self._sizes.beat, "depth": BANKS * self._sizes.beats, "init": []}
+        m.submodules.elements = elements = memory.Memory(**shape, attrs={"ram_style": "ultra"})
         into, out = elements.write_port(), elements.read_port()
         m.d.comb += [
-            into.addr.eq(address), into.data.eq(beat), into.en.eq(write),
-            out.addr.eq(self.read.line), out.en.eq(self.read.line_enable), self.read.beat.eq(out.data),
-        ]  # fmt: skip
+            into.addr.eq(address),
+            into.data.eq(beat),
+            into.en.eq(write),
+            out.addr.eq(self.read.line),
+            out.en.eq(self.read.line_enable),
+            self.read.beat.eq(out.data),
+        ]
 
     def _keep_masks(self, m, write, line, bank, nonzero):
         """A patch's first beat clears what its other beats, which may not come, have."""

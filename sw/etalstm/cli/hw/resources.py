@@ -11,6 +11,7 @@ from typer import Option
 
 from etalstm.cli.output import print_table
 from etalstm.network.execution import PRESET_HELP
+from etalstm_boards.integers import units as integer_units
 from etalstm_boards.part import KINDS, XCVU37P, Resources
 from etalstm_boards.resources.limits import DEEPER_PATHS, DEEPEST_LEVELS, LARGEST_SHARE
 from etalstm_boards.resources.report import Report, Row, report
@@ -25,6 +26,7 @@ def resources(
     preset: Annotated[str, Option(help=f"{PRESET_HELP}; several, separated by commas, to compare them")] = "vcu128",
     check: Annotated[bool, Option("--check", help="Exit code 1 if it is more than the limits allow")] = False,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object, or one for each of several")] = False,
+    integers: Annotated[bool, Option("--integers", help="The units of the integer machine to come, no preset")] = False,
 ) -> None:
     """Count DSP, LUT, FF, BRAM and URAM with Yosys, and the levels of logic; the first time takes minutes.
 
@@ -32,14 +34,17 @@ def resources(
     etalstm_boards.resources.limits, with the reasons for deeper paths.
     """
     log = Console(stderr=True)
-    designs = {name: generate.verilog(named_preset(name)) for name in preset.split(",")}
+    if integers:
+        designs = {name: generate.component_verilog(unit) for name, unit in integer_units().items()}
+    else:
+        designs = {name: generate.verilog(named_preset(name)) for name in preset.split(",")}
     found = {
         name: report(verilog, "top", lambda module: log.print(f"[dim]synthesis of {module}"))
         for name, verilog in designs.items()
     }
     if as_json:
         for name, result in found.items():
-            print(json.dumps({"preset": name} | as_dict(result, AVAILABLE, PART)))
+            print(json.dumps({"unit" if integers else "preset": name} | as_dict(result, AVAILABLE, PART)))
     elif len(found) > 1:
         print_table(_comparison(found))
     else:

@@ -1,0 +1,31 @@
+"""The units of the integer machine in the sizes that the board is meant to have."""
+
+from amaranth.lib import wiring
+
+from etalstm_boards.dsp import DSP48E2PE
+from etalstm_hw.contract import BINARY32
+from etalstm_hw.integer.products import ProductEngine
+from etalstm_hw.integer.sender import SequenceSender
+from etalstm_hw.integer.sequences import Sizes
+from etalstm_hw.integer.unit import IntegerUnit
+
+LANES, PES = 8, 16
+"""Lanes of a channel, a beat of words, and slices of each, with two products a cycle."""
+
+WEIGHT_ROWS = 4096
+"""Rows of a channel's weights: as deep as an ultra RAM."""
+
+SUMS = 32
+"""Sums of each slice that wait for element-wise work."""
+
+SENT = Sizes(LANES, 4096, 64)
+"""Elements that are sent: 32,768 at a time, of at most 64 sequences."""
+
+
+def units() -> dict[str, wiring.Component]:
+    """Make them: the engine of a channel's products, the sender of a group, and a unit that converts and quantises."""
+    return {
+        "products": ProductEngine(LANES, PES, depth=SUMS, rows=SENT.rows, weight_depth=WEIGHT_ROWS, pe=DSP48E2PE),
+        "sender": SequenceSender(SENT),
+        "conversion": IntegerUnit(BINARY32),
+    }
