@@ -116,13 +116,14 @@ def prepare(options: Options) -> BuildPlan:
         script_after_read="source setup.tcl",
         synth_design_opts="-flatten_hierarchy rebuilt",
         script_after_synth="source timing.tcl\nsource size_check.tcl\nsource floorplan.tcl",
+        script_after_place=tcl.AFTER_PLACE,
         script_before_bitstream="source timing_check.tcl",
         add_constraints=_constraints(card),
     )
     plan = BuildPlan(full.script)
     for file_name, text in full.files.items():
         if not file_name.endswith(_UNUSED):
-            plan.add_file(file_name, text)
+            plan.add_file(file_name, tcl.directed(text) if file_name == f"{name}.tcl" else text)
     plan.add_file("manifest.json", _manifest(options, plan.files, build))
     return plan
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from etalstm_boards import tcl
 from etalstm_boards.build import Options, build_id, prepare
 from etalstm_hw import contract
 from tests.boards import vivado
@@ -62,6 +63,19 @@ def test_the_dry_run_goes_from_project_to_bitstream(calls):
     assert places == sorted(places), dict(zip(steps, places, strict=True))
     assert ["create_project", "-force", "-name", "vcu128", "-part", "xcvu37p-fsvh2892-2L-e"] in calls
     assert order.index("route_design") < order.index("get_timing_paths") < order.index("write_bitstream")
+
+
+def test_the_tool_tries_harder_than_by_itself_and_optimises_before_it_routes(calls):
+    steps = [call for call in calls if call[0] in ("opt_design", "place_design", "phys_opt_design", "route_design")]
+    assert [call[0] for call in steps] == [
+        "opt_design", "place_design", "phys_opt_design", "route_design", "phys_opt_design",
+    ]  # fmt: skip
+    assert all(call[1] == "-directive" for call in steps[:-1])
+
+
+def test_a_script_without_a_step_is_refused():
+    with pytest.raises(ValueError, match="0 lines 'place_design'"):
+        tcl.directed("opt_design\nroute_design\n")
 
 
 def test_the_ips_get_their_settings(calls):
