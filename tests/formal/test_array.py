@@ -62,10 +62,10 @@ def array(load):
     m.d.comb += total.eq(Mux(first, begins, so_far) + Mux(lower, value, value << lane.DIGIT_SHIFT))
     with m.If(is_there):
         m.d.sync += so_far.eq(total)
-    leaves = unit.new.valid & (unit.new.pe == of_pe)
+    leaves = unit.complete.valid & (unit.complete.pe == of_pe)
     board = Scoreboard(
         m, enters=is_there & last, expected=Cat(total, tag), leaves=leaves,
-        actual=Cat(unit.low[0], unit.new.tag), capacity=4,
+        actual=Cat(unit.low[0], unit.complete.tag), capacity=4,
     )  # fmt: skip
     m.d.comb += [
         Assert(unit.busy | (board.inside == 0)),

@@ -82,9 +82,9 @@ class IntegerArray(wiring.Component):
         Whose old sums are wanted.
     old_low, old_high : :py:`In(data.ArrayLayout(WIDE, lanes))`
         These, a cycle later.
-    new : :py:`Out(Sums(tag, pes))`
-        Whose ``low`` and ``high`` are complete. Old sums of a PE are asked for at least ``pes - 3`` cycles after new
-        ones of an earlier sum were there.
+    complete : :py:`Out(Sums(tag, pes))`
+        Whose ``low`` and ``high`` are complete. A PE's old sums are asked for ``pes - 3`` cycles or more after those of
+        the sum before were complete.
     low, high : :py:`Out(data.ArrayLayout(WIDE, lanes))`
     busy : :py:`Out(1)`
         Terms that were taken have yet to come to an end.
@@ -102,7 +102,7 @@ class IntegerArray(wiring.Component):
                 "old": Out(Sums(tag, pes)),
                 "old_low": In(wide),
                 "old_high": In(wide),
-                "new": Out(Sums(tag, pes)),
+                "complete": Out(Sums(tag, pes)),
                 "low": Out(wide),
                 "high": Out(wide),
                 "busy": Out(1),
@@ -200,6 +200,6 @@ class IntegerArray(wiring.Component):
             control.upper.eq(present.upper),
             control.write.eq(kept[1]),
             control.written.eq(added.pe),
-            self.new.eq(added),
+            self.complete.eq(added),
         ]
         return collecting | kept.any()

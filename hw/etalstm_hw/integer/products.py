@@ -128,7 +128,7 @@ class ProductEngine(wiring.Component):
 
     def _keep_sums(self, m, array):
         """Two memories, of the sums of the lower weights and of the upper ones; the array reads first."""
-        old, new, pe_bits = array.old, array.new, (self._pes - 1).bit_length()
+        old, complete, pe_bits = array.old, array.complete, (self._pes - 1).bit_length()
         pe, half, number = self.read.addr[:pe_bits], self.read.addr[pe_bits], self.read.addr[pe_bits + 1 :]
         upper = Signal()
         with m.If(self.read.en):
@@ -140,9 +140,9 @@ class ProductEngine(wiring.Component):
             )
             write, read = sums.write_port(), sums.read_port()
             m.d.comb += [
-                write.addr.eq(Cat(new.pe, new.tag.sum)),
+                write.addr.eq(Cat(complete.pe, complete.tag.sum)),
                 write.data.eq(getattr(array, name)),
-                write.en.eq(new.valid),
+                write.en.eq(complete.valid),
                 read.addr.eq(Mux(old.valid, Cat(old.pe, old.tag.sum), Cat(pe, number))),
                 read.en.eq(old.valid | self.read.en),
                 getattr(array, f"old_{name}").eq(read.data),
@@ -151,5 +151,5 @@ class ProductEngine(wiring.Component):
         m.d.comb += [
             self.read.data.eq(Mux(upper, words[1], words[0])),
             self.read_free.eq(~old.valid),
-            self.done.eq(new.valid & (new.pe == self._pes - 1) & new.tag.end),
+            self.done.eq(complete.valid & (complete.pe == self._pes - 1) & complete.tag.end),
         ]

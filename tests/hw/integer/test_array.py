@@ -32,9 +32,9 @@ def run(array, pes, lanes, sums, gaps):
 
     async def receive(ctx):
         while True:
-            *_, new, low, high = await ctx.tick().sample(array.new, array.low, array.high)
-            if new.valid:
-                out.append((new.pe, new.tag, [low[n] for n in range(lanes)], [high[n] for n in range(lanes)]))
+            *_, complete, low, high = await ctx.tick().sample(array.complete, array.low, array.high)
+            if complete.valid:
+                out.append((complete.pe, complete.tag, [low[n] for n in range(lanes)], [high[n] for n in range(lanes)]))
 
     simulator = Simulator(array)
     simulator.add_clock(1e-6)
