@@ -2,7 +2,8 @@
 
 from amaranth.hdl import C, Cat, ClockSignal, Instance, Module, Signal
 
-from etalstm_hw.integer.pe import FIELD_BITS, IntegerPE
+from etalstm_hw.integer.pe import IntegerPE
+from etalstm_hw.integer.widths import FIELD_BITS
 
 A_BITS, B_BITS, C_BITS, D_BITS, P_BITS = 30, 18, 48, 27, 48
 """Bits of the ports of a DSP48E2."""

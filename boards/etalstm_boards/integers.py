@@ -10,22 +10,24 @@ from etalstm_hw.integer.sequences import Sizes
 from etalstm_hw.integer.unit import IntegerUnit
 
 LANES, PES = 8, 16
-"""Lanes of a channel, a beat of words, and slices of each, with two products a cycle."""
+"""Lanes of a channel, which are also the words of a beat, and DSP slices of each lane."""
 
 WEIGHT_ROWS = 4096
 """Rows of a channel's weights: as deep as an ultra RAM."""
 
 SUMS = 32
-"""Sums of each slice that wait for element-wise work."""
+"""Pairs of sums of each slice that wait for element-wise work: one for each sequence."""
 
-SENT = Sizes(LANES, 4096, 64)
-"""Elements that are sent: 32,768 at a time, of at most 64 sequences."""
+SENT = Sizes(LANES, 4096, SUMS)
+"""Elements that are sent: 32,768 at a time, of at most as many sequences."""
 
 
 def units() -> dict[str, wiring.Component]:
     """Make them: the engine of a channel's products, the sender of a group, and a unit that converts and quantises."""
     return {
-        "products": ProductEngine(LANES, PES, depth=SUMS, rows=SENT.rows, weight_depth=WEIGHT_ROWS, pe=DSP48E2PE),
+        "products": ProductEngine(
+            LANES, PES, depth=SUMS, elements=SENT.elements, weight_depth=WEIGHT_ROWS, pe=DSP48E2PE
+        ),
         "sender": SequenceSender(SENT),
         "conversion": IntegerUnit(BINARY32),
     }

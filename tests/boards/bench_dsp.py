@@ -7,7 +7,8 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
-from etalstm_hw.integer.pe import CHUNK, FIELD_BITS, IntegerPE
+from etalstm_hw.integer.pe import IntegerPE
+from etalstm_hw.integer.widths import CHUNK, FIELD_BITS
 
 CYCLES = 4000
 NUMBERS = (-127, 0, 127, None)  # None: any

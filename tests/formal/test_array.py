@@ -36,18 +36,18 @@ def array(load):
     a PE does is not proved here: it has a bench, and that CHUNK products fit their field is arithmetic. Old sums are
     all equal, but there are any only where they are asked for.
     """
-    pe, lane = load("etalstm_hw.integer.pe"), load("etalstm_hw.integer.lane")
-    stand_in = pe.IntegerPE().signature, pe.IntegerPE.LATENCY, pe.FIELD_BITS
+    pe, widths = load("etalstm_hw.integer.pe").IntegerPE, load("etalstm_hw.integer.widths")
+    stand_in = pe().signature, pe.LATENCY, widths.FIELD_BITS
     unit = load("etalstm_hw.integer.array").IntegerArray(1, _PES, 1, pe=lambda: TokenPE(*stand_in))
     m = bench(unit)
     term, begun = unit.terms.p, Signal()
     taken = stream_in(m, unit.terms, name="terms")
     _behave(m, term, taken, begun)
-    of_pe, old = AnyConst(2), AnyConst(lane.WIDE.width)
+    of_pe, old = AnyConst(2), AnyConst(widths.WIDE.width)
     asked = before(m, unit.old.valid & (unit.old.pe == of_pe), name="asked")
-    m.d.comb += Assume(~asked | (unit.old_low[0] == old.as_signed()))
+    m.d.comb += [Assume(~asked | (kept[0] == old.as_signed())) for kept in (unit.old_low, unit.old_high)]
 
-    so_far, total = Signal(lane.WIDE), Signal(lane.WIDE)
+    so_far, total = Signal(widths.WIDE), Signal(widths.WIDE)
     is_there, first = before(m, taken, name="is_there"), before(m, ~begun, name="first")
     value, lower, last = Signal(), Signal(), Signal()
     alone, tag = Signal(), Signal()
@@ -59,13 +59,13 @@ def array(load):
         tag.eq(term.tag),
     ]
     begins = Mux(alone, 0, old.as_signed())
-    m.d.comb += total.eq(Mux(first, begins, so_far) + Mux(lower, value, value << lane.DIGIT_SHIFT))
+    m.d.comb += total.eq(Mux(first, begins, so_far) + Mux(lower, value, value << widths.DIGIT_SHIFT))
     with m.If(is_there):
         m.d.sync += so_far.eq(total)
     leaves = unit.complete.valid & (unit.complete.pe == of_pe)
     board = Scoreboard(
-        m, enters=is_there & last, expected=Cat(total, tag), leaves=leaves,
-        actual=Cat(unit.low[0], unit.complete.tag), capacity=4,
+        m, enters=is_there & last, expected=Cat(total, total, tag), leaves=leaves,
+        actual=Cat(unit.low[0], unit.high[0], unit.complete.tag), capacity=4,
     )  # fmt: skip
     m.d.comb += [
         Assert(unit.busy | (board.inside == 0)),
@@ -94,11 +94,11 @@ def _mutant(old, new, module="array", survives=""):
 
 
 _SMALL = (
-    Change("etalstm_hw.integer.pe", "WEIGHT_BITS = SCALAR_BITS = 8", "WEIGHT_BITS = SCALAR_BITS = 2"),
-    Change("etalstm_hw.integer.pe", "CHUNK = 16", "CHUNK = 4"),
-    Change("etalstm_hw.integer.pe", "FIELD_BITS = 19", "FIELD_BITS = 4"),
-    Change("etalstm_hw.integer.lane", "WIDE = signed(40)", "WIDE = signed(3)"),
-    Change("etalstm_hw.integer.lane", "DIGIT_SHIFT = 7", "DIGIT_SHIFT = 1"),
+    Change("etalstm_hw.integer.widths", "WEIGHT_BITS = SCALAR_BITS = 8", "WEIGHT_BITS = SCALAR_BITS = 2"),
+    Change("etalstm_hw.integer.widths", "CHUNK = 16", "CHUNK = 4"),
+    Change("etalstm_hw.integer.widths", "FIELD_BITS = 19", "FIELD_BITS = 4"),
+    Change("etalstm_hw.integer.widths", "WIDE = signed(40)", "WIDE = signed(3)"),
+    Change("etalstm_hw.integer.widths", "DIGIT_SHIFT = 7", "DIGIT_SHIFT = 1"),
     Change("etalstm_hw.integer.array", "(4, 8, CHUNK)", "(CHUNK,)"),
 )
 
@@ -124,9 +124,7 @@ PROOFS = [
             _mutant("control.written.eq(added.pe)", "control.written.eq(adding.pe)"),
             _mutant("adding.valid.eq(collecting & present.last)", "adding.valid.eq(collecting & now.last)"),
             _mutant("now.fresh & ~now.alone", "now.fresh & now.alone"),
-            _mutant(
-                "Mux(control.fresh, begins, read.data)", "Mux(control.fresh | control.upper, begins, read.data)", "lane"
-            ),
+            _mutant("Mux(control.fresh, old, read.data)", "Mux(control.fresh | control.upper, old, read.data)", "lane"),
         ),
     )
 ]

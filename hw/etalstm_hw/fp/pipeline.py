@@ -24,3 +24,10 @@ def register(m, name, value, shape=None):
     stage = Signal(Value.cast(value).shape() if shape is None else shape, name=name, reset_less=True)
     m.d.sync += stage.eq(value)
     return stage
+
+
+def registers(m, name, value, count):
+    """Hold ``value`` for ``count`` cycles, as :func:`register` does for one."""
+    for n in range(count):
+        value = register(m, f"{name}_{n}", value)
+    return value

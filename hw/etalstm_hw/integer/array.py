@@ -5,8 +5,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.fp.pipeline import register
-from etalstm_hw.integer.lane import WIDE, Control, IntegerLane, lane_weights
-from etalstm_hw.integer.pe import CHUNK, SCALAR_BITS, IntegerPE
+from etalstm_hw.integer.lane import Control, IntegerLane, lane_weights
+from etalstm_hw.integer.pe import IntegerPE
+from etalstm_hw.integer.widths import CHUNK, SCALAR_BITS, WIDE
 
 
 class Term(data.StructLayout):
@@ -16,7 +17,7 @@ class Term(data.StructLayout):
     -------
     value : the digit
     lower : it is a lower digit, or the only one
-    ends : the next term of the sum is another digit
+    ends : the last term of its digit in the sum
     last : the last of its sum
     tag : what belongs to the sum: at its first terms, where it is not ``alone``, and at its last
     alone : the sum begins with its first term, else with an old one
@@ -60,8 +61,8 @@ class Sums(data.StructLayout):
 class IntegerArray(wiring.Component):
     """Takes terms, one a cycle, and gives the sums of all PEs of all lanes, a PE a cycle.
 
-    The PEs' sums are captured after CHUNK terms, and where a digit ``ends``. Between two captures lie as many cycles as
-    a lane has PEs: a term that would be captured earlier waits. So a sum of few terms takes as long as one of so many.
+    The PEs' sums are captured after CHUNK terms, and where a digit ``ends``. Two captures are at least as many cycles
+    apart as a lane has PEs: a term that would be captured earlier waits. Each digit of a sum takes that long at least.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ class IntegerArray(wiring.Component):
     tag : ShapeCastable
         Of what belongs to a sum.
     pe : callable
-        Makes a PE.
+        Makes a PE with the ports and the times of :class:`IntegerPE`.
 
     Members
     -------
@@ -113,20 +114,19 @@ class IntegerArray(wiring.Component):
         """Pace the terms; follow them through the PEs; number the PEs while their sums are collected."""
         m = Module()
         control = Signal(Control(self._pes))
-        taken = self._pace(m)
+        begun, has_open = self._pace(m)
         self._place_lanes(m, control)
-        chunk, flying = self._follow(m, control, taken)
+        chunk, flying = self._follow(m, control, begun)
         collecting = self._collect(m, control, chunk)
-        m.d.comb += self.busy.eq(self._open | flying | collecting)
+        m.d.comb += self.busy.eq(has_open | flying | collecting)
         return m
 
     def _pace(self, m):
-        """Take a term unless its capture would come too early; give what is to be known of it."""
+        """Take a term unless its capture would come too early; give what follows it, and whether a sum is open."""
         term, chunk = self.terms.p, Signal(Chunk(self._tag))
         count, wait = Signal(range(CHUNK)), Signal(range(self._pes))
         fresh = Signal(init=1)
-        captured, taken = Signal(), Signal()
-        self._open = Signal()
+        captured, taken, has_open = Signal(), Signal(), Signal()
         m.d.comb += [
             captured.eq((count == CHUNK - 1) | term.ends | term.last),
             self.terms.ready.eq(~captured | (wait == 0)),
@@ -140,10 +140,10 @@ class IntegerArray(wiring.Component):
         with m.If(wait != 0):
             m.d.sync += wait.eq(wait - 1)
         with m.If(taken):
-            m.d.sync += [count.eq(Mux(captured, 0, count + 1)), self._open.eq(~term.last)]
+            m.d.sync += [count.eq(Mux(captured, 0, count + 1)), has_open.eq(~term.last)]
         with m.If(chunk.captured):
             m.d.sync += [wait.eq(self._pes - 1), fresh.eq(term.last)]
-        return chunk
+        return chunk, has_open
 
     def _place_lanes(self, m, control):
         """Give all lanes the scalar of the term that was taken, or 0, with the weights."""
@@ -160,9 +160,9 @@ class IntegerArray(wiring.Component):
                 self.high[n].eq(lane.high),
             ]
 
-    def _follow(self, m, control, taken):
+    def _follow(self, m, control, begun):
         """Delay what is known of a term as its products are; give it with its sums, and whether any is on its way."""
-        stages = [taken]
+        stages = [begun]
         for n in range(1 + IntegerPE.LATENCY):
             stage = Signal(Chunk(self._tag), name=f"chunk_{n + 1}")
             m.d.sync += stage.eq(stages[-1])
@@ -185,9 +185,9 @@ class IntegerArray(wiring.Component):
         m.d.sync += [collecting.eq(chunk.captured | continues), pe.eq(next_pe), present.eq(now)]
         # Two cycles to the sums.
         adding, added = (Signal(Sums(self._tag, self._pes), name=name) for name in ("adding", "added"))
-        kept = Signal(2)
+        following = Signal(2)
         m.d.sync += [
-            kept.eq(Cat(collecting, kept)),
+            following.eq(Cat(collecting, following)),
             adding.valid.eq(collecting & present.last),
             adding.pe.eq(pe),
             adding.tag.eq(present.tag),
@@ -198,8 +198,8 @@ class IntegerArray(wiring.Component):
             control.fresh.eq(present.fresh),
             control.alone.eq(present.alone),
             control.upper.eq(present.upper),
-            control.write.eq(kept[1]),
+            control.write.eq(following[1]),
             control.written.eq(added.pe),
             self.complete.eq(added),
         ]
-        return collecting | kept.any()
+        return collecting | following.any()

@@ -7,9 +7,7 @@ from amaranth.lib.wiring import In, Out
 from etalstm_hw.fp.format import OUTCOME, pack
 from etalstm_hw.fp.pipeline import register
 from etalstm_hw.fp.shift import leading_zeros, shift_left
-
-EXPONENT_BITS = 10
-"""Bits of the exponents that integers share, and of their sums, with the sign."""
+from etalstm_hw.integer.widths import EXPONENT_BITS
 
 
 class Converter(wiring.Component):
@@ -71,7 +69,8 @@ class Converter(wiring.Component):
         rounded = Signal(self.format.mantissa + len(biased))
         outcome = Signal(OUTCOME)
         m.d.comb += [
-            rounded.eq(Cat(fraction, biased) + (guard & (sticky | fraction[0]))),
+            # Of a zero the exponent means nothing, and may seem too large.
+            rounded.eq(Mux(shifted[-1], Cat(fraction, biased) + (guard & (sticky | fraction[0])), 0)),
             outcome.sign.eq(sign),
             outcome.zero.eq(~shifted[-1]),
         ]

@@ -5,17 +5,12 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.fp.pipeline import register
-from etalstm_hw.integer.pe import FIELD_BITS, SCALAR_BITS, WEIGHT_BITS, IntegerPE, fields
-
-DIGIT_SHIFT = 7
-"""A scalar of two digits is the upper one times 2^DIGIT_SHIFT plus the lower one."""
-
-WIDE = signed(40)
-"""Shape of a sum of any length that a plan accepts."""
+from etalstm_hw.integer.pe import IntegerPE, fields
+from etalstm_hw.integer.widths import DIGIT_SHIFT, FIELD_BITS, SCALAR_BITS, WEIGHT_BITS, WIDE
 
 
 def lane_weights(pes):
-    """Layout of the weights that a lane's PEs take: the lower ones of all PEs, then the upper ones."""
+    """Layout of the weights that a lane's PEs take: the low ones of all PEs, then the high ones."""
     return data.ArrayLayout(signed(WEIGHT_BITS), 2 * pes)
 
 
@@ -27,7 +22,8 @@ class Control(data.StructLayout):
     begins : the PEs' sums begin, see :class:`IntegerPE`
     capture : the PEs' sums are complete: take them
     pe : whose captured sums come to the adders
-    fresh : they are added to ``old``, or ``alone`` begin the wide sums, instead of what is kept
+    fresh : of the first captured ones of a sum: they are not added to what is kept
+    alone : but to 0, else to the old sums
     upper : they are of upper digits, and weigh 2^DIGIT_SHIFT as much
     write, written : the wide sums that left the adders are kept, for this PE
     """
@@ -52,9 +48,9 @@ class IntegerLane(wiring.Component):
     Parameters
     ----------
     pes : int
-        PEs of a lane: a power of two from 4 to CHUNK. So many cycles lie between two captures at least.
+        PEs of a lane: a power of two from 4 to CHUNK. Two captures are at least as many cycles apart.
     pe : callable
-        Makes a PE.
+        Makes a PE with the ports and the times of :class:`IntegerPE`.
 
     Members
     -------
@@ -107,18 +103,18 @@ class IntegerLane(wiring.Component):
         read, write = wide.read_port(domain="comb"), wide.write_port()
         m.d.comb += read.addr.eq(control.pe)
         low, high, carry = fields(register(m, "word", word))
-        begins = Mux(control.alone, 0, Cat(self.old_low, self.old_high))
-        kept = register(m, "kept", Mux(control.fresh, begins, read.data))
+        old = Mux(control.alone, 0, Cat(self.old_low, self.old_high))
+        kept = register(m, "kept", Mux(control.fresh, old, read.data))
         upper = register(m, "upper", control.upper)
-        new = []
+        results = []
         for name, half, field, more in (("low", 0, low, C(0, 1)), ("high", 1, high, carry)):
-            # The LUTs of the adder shift, too. Ones below the field carry into it what it lacks.
+            # The LUTs of the adder shift, too. Below a field that is shifted lie ones, which hand on the carry.
             field = Mux(upper, Cat(more.replicate(DIGIT_SHIFT), field).as_signed(), field)
-            wide = kept.word_select(half, WIDE.width).as_signed() + field + more
-            new.append(register(m, name, wide[: WIDE.width].as_signed(), WIDE))
+            total = kept.word_select(half, WIDE.width).as_signed() + field + more
+            results.append(register(m, name, total[: WIDE.width].as_signed(), WIDE))
         m.d.comb += [
-            Cat(self.low, self.high).eq(Cat(new)),
-            write.data.eq(Cat(new)),
+            Cat(self.low, self.high).eq(Cat(results)),
+            write.data.eq(Cat(results)),
             write.addr.eq(control.written),
             write.en.eq(control.write),
         ]

@@ -5,22 +5,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.fp.pipeline import register
-
-WEIGHT_BITS = SCALAR_BITS = 8
-"""Bits of a weight, and of a scalar, with the sign; -128 is none of either."""
-
-CHUNK = 16
-"""Products that are added up in a PE at most, before its two sums are taken apart."""
-
-FIELD_BITS = 19
-"""Bits of each of the two sums: CHUNK · 127² < 2^18, and the sign."""
+from etalstm_hw.integer.widths import FIELD_BITS, SCALAR_BITS, WEIGHT_BITS
 
 
 class IntegerPE(wiring.Component):
     """Multiplies two weights by one scalar, and adds the products to two sums, which lie side by side in one word.
 
-    The two weights are one factor: ``high · 2^FIELD_BITS + low``. So the word is the upper sum times 2^FIELD_BITS plus
-    the lower one, which borrows from it when it is negative; :func:`fields` takes them apart.
+    The two weights are one factor: ``high · 2^FIELD_BITS + low``. So the word is the high sum times 2^FIELD_BITS plus
+    the low one, which borrows from it when it is negative; :func:`fields` takes them apart.
     ::
 
            low ─│──────┐
@@ -71,6 +63,6 @@ class IntegerPE(wiring.Component):
 
 
 def fields(sums):
-    """Take a word of two sums apart: the lower one, the upper one, and 1 where that one has yet to be added."""
+    """Take a word of two sums apart: the low one, the high one, and what was borrowed from the high one, 1 or 0."""
     low, high = sums[:FIELD_BITS], sums[FIELD_BITS:]
     return low.as_signed(), high.as_signed(), low[-1]

@@ -6,9 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.contract import COUNT_BITS, LANE_ADDRESS_BITS
 from etalstm_hw.integer.array import IntegerArray, Term
-from etalstm_hw.integer.lane import WIDE, lane_weights
+from etalstm_hw.integer.lane import lane_weights
 from etalstm_hw.integer.pe import IntegerPE
 from etalstm_hw.integer.sender import Sent
+from etalstm_hw.integer.widths import WIDE
 
 
 class Product(data.StructLayout):
@@ -28,8 +29,8 @@ class Product(data.StructLayout):
 class ProductEngine(wiring.Component):
     """Multiplies the digits of arrays by weights, one a cycle, and keeps the sums.
 
-    A tile is as many rows of the matrix as all lanes' PEs have sums. The digits of an array are sent once for each
-    tile. The weights of a tile lie one after the other, those of an element's column in one row.
+    A tile is as many outputs as all lanes' PEs have sums. The digits of an array are sent once for each tile. A row of
+    the weight memory has the weights of one element for one tile.
     ::
 
         digits ─► step ─│─► weights' address ─│─► array ─► sums ─► memory ─► read
@@ -40,21 +41,24 @@ class ProductEngine(wiring.Component):
     lanes, pes : int
         Lanes of a channel, and PEs of each.
     depth : int
-        How many sums of each PE there are: twice as many vectors can be read.
-    rows : int
-        Elements of a sequence at most.
+        Pairs of sums that there are of each PE: a power of two. Numbers of sums are modulo `depth`.
+    elements : int
+        Of a sequence at most.
+    weight_depth : int
+        Rows of weights.
     pe : callable
-        Makes a PE.
+        Makes a PE with the ports and the times of :class:`IntegerPE`. ``ValueError`` if a size is none that is allowed.
 
     Members
     -------
     i : :py:`In(stream.Signature(Product()))`
         Products, each taken with its last digit.
-    digits : :py:`In(stream.Signature(Sent(rows)))`
+    digits : :py:`In(stream.Signature(Sent(elements)))`
     weights : :py:`In(memory.ReadPort.Signature(...))`
         Of the weights of all lanes.
     read : :py:`Out(memory.ReadPort.Signature(...))`
-        A vector of sums, one of each lane. Its address is, from the top: number of the sum, upper or lower weights, PE.
+        A vector of sums, one of each lane. Its address is, from the top: number of the sum, 1 for high weights, PE. The
+        vector is there in the next cycle only.
     read_free : :py:`Out(1)`
         ``read`` may be enabled in this cycle.
     done : :py:`Out(1)`
@@ -62,7 +66,9 @@ class ProductEngine(wiring.Component):
     busy : :py:`Out(1)`
     """
 
-    def __init__(self, lanes, pes, *, depth, rows, weight_depth, pe=IntegerPE):
+    def __init__(self, lanes, pes, *, depth, elements, weight_depth, pe=IntegerPE):
+        if depth < 1 or depth & (depth - 1):
+            raise ValueError(f"depth must be a power of two, got {depth}")
         self._pes, self._depth = pes, depth
         weights = data.ArrayLayout(lane_weights(pes), lanes)
         self._sums = data.ArrayLayout(WIDE, lanes)
@@ -72,7 +78,7 @@ class ProductEngine(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(Product())),
-                "digits": In(stream.Signature(Sent(rows))),
+                "digits": In(stream.Signature(Sent(elements))),
                 "weights": In(memory.ReadPort.Signature(addr_width=weight_bits, shape=weights)),
                 "read": Out(memory.ReadPort.Signature(addr_width=sum_bits, shape=self._sums)),
                 "read_free": Out(1),
@@ -120,19 +126,19 @@ class ProductEngine(wiring.Component):
                 step.alone.eq(~i.adds),
                 step.tag.sum.eq(number_now),
                 step.tag.end.eq(digit.final),
-                address.eq(tile_now + digit.row),
+                address.eq(tile_now + digit.element),
                 begun.eq(~digit.final),
                 number.eq(number_now + digit.last),
                 tile.eq(Mux(digit.swept, tile_now + i.rows, tile_now)),
             ]
 
     def _keep_sums(self, m, array):
-        """Two memories, of the sums of the lower weights and of the upper ones; the array reads first."""
+        """Two memories, of the sums of low weights and of high ones; the array reads first."""
         old, complete, pe_bits = array.old, array.complete, (self._pes - 1).bit_length()
         pe, half, number = self.read.addr[:pe_bits], self.read.addr[pe_bits], self.read.addr[pe_bits + 1 :]
-        upper = Signal()
+        high = Signal()
         with m.If(self.read.en):
-            m.d.sync += upper.eq(half)
+            m.d.sync += high.eq(half)
         words = []
         for name in ("low", "high"):
             m.submodules[f"{name}_sums"] = sums = memory.Memory(
@@ -149,7 +155,7 @@ class ProductEngine(wiring.Component):
             ]
             words.append(read.data)
         m.d.comb += [
-            self.read.data.eq(Mux(upper, words[1], words[0])),
+            self.read.data.eq(Mux(high, words[1], words[0])),
             self.read_free.eq(~old.valid),
             self.done.eq(complete.valid & (complete.pe == self._pes - 1) & complete.tag.end),
         ]

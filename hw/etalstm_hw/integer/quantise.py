@@ -5,15 +5,15 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.fp.format import Float
-from etalstm_hw.fp.pipeline import register
+from etalstm_hw.fp.pipeline import register, registers
 from etalstm_hw.fp.shift import shift_left
-from etalstm_hw.integer.convert import EXPONENT_BITS
+from etalstm_hw.integer.widths import EXPONENT_BITS
 
 
 class Quantiser(wiring.Component):
     """A word times a power of two, rounded to an integer to nearest, ties to even, and clamped.
 
-    One result per cycle, free running: results belong to the operands of ``LATENCY`` cycles ago. A subnormal is a zero.
+    One result per cycle, free running: results belong to the operands of ``LATENCY`` cycles ago.
     ::
 
         a, places ─► how far to shift ─│─► shift ─│─► round, clamp, negate ─│─► z
@@ -57,15 +57,15 @@ class Quantiser(wiring.Component):
         m = Module()
         a, bits, size = Float(self.format)(self.a), self.bits, self.format.mantissa + 1
 
-        # Stage 1: the places to shift left, of a significand that lies just below the point. One is in [1/2, 1).
-        places = Signal(signed(EXPONENT_BITS + 2))
-        m.d.comb += places.eq(a.exponent + self.places - (self.format.bias - 1))
-        few = (bits - 1).bit_length()
-        small, large = (places < 0) | a.is_zero, places >= bits
-        small, large = register(m, "small", small), register(m, "large", large & ~a.is_zero)
-        shift = register(m, "shift", places[:few])
-        significand, sign = register(m, "significand", a.significand), register(m, "sign_1", a.sign)
+        # Stage 1: how far to the left a significand is shifted that lies below the point: as 1/2 or more, if normal.
+        places, normal = Signal(signed(EXPONENT_BITS + 2)), a.exponent.any()
+        m.d.comb += places.eq(Cat(a.exponent[0] | ~normal, a.exponent[1:]) + self.places - (self.format.bias - 1))
+        small, large = register(m, "small", places < 0), register(m, "large", (places >= bits) & normal)
+        shift = register(m, "shift", places[: bits.bit_length()])
+        significand, sign = register(m, "significand", Cat(a.fraction, normal)), register(m, "sign_1", a.sign)
         not_finite = register(m, "not_finite_1", a.exponent.all())
+
+        limit = registers(m, "limit", self.limit, 2)
 
         # Stage 2
         shifted = shift_left(Cat(significand, C(0, bits)), shift)
@@ -78,8 +78,8 @@ class Quantiser(wiring.Component):
         rounded, over, magnitude = Signal(bits + 1), Signal(), Signal(bits)
         m.d.comb += [
             rounded.eq(whole + (guard & (sticky | whole[0]))),
-            over.eq(large | (rounded > self.limit)),
-            magnitude.eq(Mux(over, self.limit, rounded)),
+            over.eq(large | (rounded > limit)),
+            magnitude.eq(Mux(over, limit, rounded)),
         ]
         m.d.comb += [
             self.z.eq(register(m, "result", Mux(sign, -magnitude, magnitude)[:bits].as_signed(), signed(bits))),

@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw.broadcast.emitter import lowest
 from etalstm_hw.contract import COUNT_BITS
-from etalstm_hw.integer.pe import SCALAR_BITS
 from etalstm_hw.integer.sequences import (
     BANKS,
     LOWER,
@@ -17,6 +16,7 @@ from etalstm_hw.integer.sequences import (
     SequenceRead,
     digits,
 )
+from etalstm_hw.integer.widths import SCALAR_BITS
 
 
 class Sent(data.StructLayout):
@@ -25,22 +25,22 @@ class Sent(data.StructLayout):
     Members
     -------
     value : the digit; 0 only where a sequence has no lower one
-    row : number of the element in its sequence, which says by which weights it is multiplied
+    element : its number in its sequence, which says by which weights it is multiplied
     lower, ends, last : as in :class:`~etalstm_hw.integer.array.Term`
     swept : the last of the last sequence
     final : the last that is sent of its array
     """
 
-    def __init__(self, rows):
+    def __init__(self, elements):
         flags = dict.fromkeys(("lower", "ends", "last", "swept", "final"), 1)
-        super().__init__({"value": signed(SCALAR_BITS), "row": range(rows)} | flags)
+        super().__init__({"value": signed(SCALAR_BITS), "element": range(elements)} | flags)
 
 
 class Picked(data.StructLayout):
     """A digit whose element is being read: ``digit`` tells which, ``word`` where; if ``nothing``, there is none."""
 
     def __init__(self, sizes):
-        places = {"digit": 1, "word": range(sizes.beat_words), "row": range(sizes.rows)}
+        places = {"digit": 1, "word": range(sizes.beat_words), "element": range(sizes.elements)}
         super().__init__(places | dict.fromkeys(("nothing", "ends", "last", "swept", "final"), 1))
 
 
@@ -151,7 +151,7 @@ class SequencePicker(wiring.Component):
             self.read.line.eq(Cat(bit[within:], (base + patch)[: len(base)], self.bank)),
             self.picked.digit.eq(digit),
             self.picked.word.eq(bit[:within]),
-            self.picked.row.eq(Cat(bit, patch)),
+            self.picked.element.eq(Cat(bit, patch)),
             self.picked.nothing.eq(missing),
         ]
         with m.If(taken):
@@ -179,9 +179,9 @@ class SequenceSender(wiring.Component):
     extent : :py:`In(stream.Signature(Extent()))`
         Before the beats of each array.
     beats : :py:`In(stream.Signature(sizes.beat))`
-    o : :py:`Out(stream.Signature(Sent(sizes.rows)))`
+    o : :py:`Out(stream.Signature(Sent(sizes.elements)))`
     busy : :py:`Out(1)`
-        Something is still to come or to be sent.
+        An array was begun and is not sent.
     """
 
     def __init__(self, sizes):
@@ -190,7 +190,7 @@ class SequenceSender(wiring.Component):
             {
                 "extent": In(stream.Signature(Extent())),
                 "beats": In(stream.Signature(sizes.beat)),
-                "o": Out(stream.Signature(Sent(sizes.rows))),
+                "o": Out(stream.Signature(Sent(sizes.elements))),
                 "busy": Out(1),
             }
         )
@@ -236,7 +236,7 @@ class SequenceSender(wiring.Component):
     def _read(self, m, memory, picker):
         """Read the element of what is picked; send its digit; give whether there is any."""
         flow, valid = Signal(), Signal()
-        picked, out, sends = Signal(Picked(self._sizes), reset_less=True), Signal(Sent(self._sizes.rows)), Signal()
+        picked, out, sends = Signal(Picked(self._sizes), reset_less=True), Signal(Sent(self._sizes.elements)), Signal()
         word = Array(memory.read.beat)[picked.word]
         m.d.comb += [
             flow.eq(~sends | self.o.ready),
@@ -251,6 +251,6 @@ class SequenceSender(wiring.Component):
                 sends.eq(valid),
                 out.value.eq(Mux(picked.nothing, 0, Array(digits(word))[picked.digit])),
                 out.lower.eq(picked.digit == LOWER),
-                *(out[name].eq(picked[name]) for name in ("row", "ends", "last", "swept", "final")),
+                *(out[name].eq(picked[name]) for name in ("element", "ends", "last", "swept", "final")),
             ]
         return valid | sends

@@ -5,11 +5,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.contract import COUNT_BITS
-from etalstm_hw.integer.lane import DIGIT_SHIFT
-from etalstm_hw.integer.pe import SCALAR_BITS
-
-MANTISSA_BITS = 16
-"""Bits of an element of one or two digits, with its sign."""
+from etalstm_hw.integer.widths import DIGIT_SHIFT, MANTISSA_BITS, SCALAR_BITS
 
 PATCH_BEATS = 4
 """Beats of a sequence whose digits are looked through at once."""
@@ -20,7 +16,8 @@ UPPER, LOWER = range(DIGITS)
 
 def digits(mantissa):
     """Give both digits of an element: one below 128 in size has a lower one alone, of others this is from -64 to 63."""
-    alone = mantissa[SCALAR_BITS - 1 :] == mantissa[-1].replicate(MANTISSA_BITS - SCALAR_BITS + 1)
+    in_byte = mantissa[SCALAR_BITS - 1 :] == mantissa[-1].replicate(MANTISSA_BITS - SCALAR_BITS + 1)
+    alone = in_byte & (mantissa[:SCALAR_BITS] != 1 << (SCALAR_BITS - 1))
     upper = (mantissa.as_signed() + (1 << (DIGIT_SHIFT - 1))) >> DIGIT_SHIFT
     lower = Cat(mantissa[:DIGIT_SHIFT], Mux(alone, mantissa[DIGIT_SHIFT], mantissa[DIGIT_SHIFT - 1]))
     return Mux(alone, 0, upper)[:SCALAR_BITS].as_signed(), lower.as_signed()
@@ -32,8 +29,10 @@ class Extent(data.StructLayout):
     Members
     -------
     tiles, sequences, beats : its beats come [tile][sequence][beat]; a tile has 1 to 4 beats of a sequence
-    wide : elements may have two digits
+    wide : elements may have two digits, up to ±16,319; else one, up to ±127
     repeats : how often the array is sent, one time after the other
+
+    Counts are at least 1. The sequences fit a bank, each in whole patches.
     """
 
     def __init__(self):
@@ -46,17 +45,28 @@ class Sizes:
     Parameters
     ----------
     beat_words, beats, sequences : int
-        Words of a beat; beats of an array, a power of two, and its sequences at most. Each sequence takes whole
-        patches.
+        Words of a beat; beats of a bank, at least PATCH_BEATS; sequences of an array at most. All are powers of two.
+
+    Raises
+    ------
+    ValueError
+        If one is none.
     """
 
     def __init__(self, beat_words, beats, sequences):
+        for name, value, least in (
+            ("beat_words", beat_words, 2),
+            ("beats", beats, PATCH_BEATS),
+            ("sequences", sequences, 1),
+        ):
+            if value < least or value & (value - 1):
+                raise ValueError(f"{name} must be a power of two of at least {least}, got {value}")
         self.beat_words, self.beats, self.sequences = beat_words, beats, sequences
-        self.rows = beats * beat_words
+        self.elements = beats * beat_words
         self.patches, self.patch_words = beats // PATCH_BEATS, PATCH_BEATS * beat_words
         self.beat = data.ArrayLayout(MANTISSA_BITS, beat_words)
         self.masks = data.ArrayLayout(self.patch_words, DIGITS)
-        self.counts = data.ArrayLayout(range(self.rows + 1), DIGITS)
+        self.counts = data.ArrayLayout(range(self.elements + 1), DIGITS)
 
 
 class SequenceRead(wiring.Signature):
@@ -155,7 +165,7 @@ class SequenceMemory(wiring.Component):
         ]
 
     def _keep_masks(self, m, write, line, bank, nonzero):
-        """A patch's first beat clears what its other beats, which may not come, have."""
+        """A beat clears what the later ones of its patch have, which may not come; they come in order."""
         within = (PATCH_BEATS - 1).bit_length()
         place, address = line[:within], Cat(line[within:], bank)
         for digit, name in ((UPPER, "upper"), (LOWER, "lower")):

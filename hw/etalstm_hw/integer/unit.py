@@ -1,17 +1,14 @@
-"""What leads from exact sums to words and from words to integers, for the element-wise engine."""
+"""A unit that makes words of exact sums, and integers of words, for the element-wise engine."""
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.fp.format import Float
-from etalstm_hw.fp.pipeline import register
-from etalstm_hw.integer.convert import EXPONENT_BITS, Converter
-from etalstm_hw.integer.lane import WIDE
+from etalstm_hw.fp.pipeline import register, registers
+from etalstm_hw.integer.convert import Converter
 from etalstm_hw.integer.quantise import Quantiser
-
-MANTISSA_BITS = 16
-"""Bits of the largest mantissa, with its sign."""
+from etalstm_hw.integer.widths import EXPONENT_BITS, MANTISSA_BITS, WIDE
 
 _BYTE = 8
 
@@ -20,10 +17,10 @@ class Function(enum.Enum, shape=3):  # type: ignore[call-arg] # Amaranth's metac
     """What a unit makes of its operands. An exponent e is `common` plus, or with `negate` minus, the integer b."""
 
     CONVERT = 0  #: the sum a times 2^e, rounded to a word
-    QUANTISE = 1  #: the word a times 2^e, rounded to an integer of so many `bits`, and clamped
-    EXPONENT = 2  #: the integer e of the least power 2^e above the size of the word a; that of the smallest word for 0
-    LARGEST = 3  #: the larger of the sizes of the words a and b
-    INSERT = 4  #: the lowest byte of a below the three lower ones of b
+    QUANTISE = 1  #: the word a times 2^e, rounded to an integer, and clamped to ±`limit`
+    EXPONENT = 2  #: the least integer n with |a| < 2^n for the word a; -126 where a is 0 or subnormal
+    LARGEST = 3  #: the larger of |a| and |b|, both words
+    INSERT = 4  #: the lowest byte of a below the three lower bytes of b
 
 
 class IntegerUnit(wiring.Component):
@@ -35,6 +32,7 @@ class IntegerUnit(wiring.Component):
     Parameters
     ----------
     format : FloatFormat
+        Of 32 bits.
 
     Members
     -------
@@ -86,24 +84,19 @@ class IntegerUnit(wiring.Component):
             quantiser.places.eq(exponent),
             quantiser.limit.eq(register(m, "limit_1", self.limit)),
         ]
-        word = register(m, "word_1", self._simple(m))
-        functions = [register(m, "function_1", self.function)]
-        late = [word, quantiser.z, quantiser.saturated, quantiser.not_finite]
-        for n in range(2, self.LATENCY + 1):
-            functions.append(register(m, f"function_{n}", functions[-1]))
-            late[0] = register(m, f"word_{n}", late[0])
-        for n in range(Quantiser.LATENCY, Converter.LATENCY):
-            late[1:] = [register(m, f"quantised_{n}_{k}", value) for k, value in enumerate(late[1:])]
-        word, integer, saturated, not_finite = late
-        quantises = functions[-1] == Function.QUANTISE
-        with m.Switch(functions[-1]):
+        function = registers(m, "function", self.function, self.LATENCY)
+        word = registers(m, "word", self._simple(m), self.LATENCY)
+        integer, saturated, not_finite = (
+            registers(m, name, getattr(quantiser, name), Converter.LATENCY - Quantiser.LATENCY)
+            for name in ("z", "saturated", "not_finite")
+        )
+        with m.Switch(function):
             with m.Case(Function.CONVERT):
                 m.d.comb += self.z.eq(converter.z)
             with m.Case(Function.QUANTISE):
-                m.d.comb += self.z.eq(integer.as_signed())
+                m.d.comb += [self.z.eq(integer), self.saturated.eq(saturated), self.not_finite.eq(not_finite)]
             with m.Default():
                 m.d.comb += self.z.eq(word)
-        m.d.comb += [self.saturated.eq(saturated & quantises), self.not_finite.eq(not_finite & quantises)]
         return m
 
     def _simple(self, m):

@@ -6,8 +6,7 @@ from amaranth.hdl import unsigned
 from amaranth.sim import Simulator
 
 from etalstm_hw.integer.array import IntegerArray
-from etalstm_hw.integer.lane import DIGIT_SHIFT
-from etalstm_hw.integer.pe import CHUNK
+from etalstm_hw.integer.widths import CHUNK, DIGIT_SHIFT
 
 
 def run(array, pes, lanes, sums, gaps):
@@ -71,6 +70,45 @@ SUMS = [
     (0, 0),
     (9, 80),
 ]
+
+
+@pytest.mark.parametrize("pes", [4, 16])
+def test_adds_to_old_sums_that_were_complete_just_before(pes):
+    array = IntegerArray(1, pes, unsigned(4))
+    kept, asked, rng = np.zeros((16, 2, pes), dtype=int), [], np.random.default_rng(2)
+    expected = np.zeros_like(kept)
+    terms = [(int(rng.integers(-127, 128)), int(rng.integers(2))) for _ in range(8)]  # value and tag
+
+    async def send(ctx):
+        for n in range(2 * pes):
+            ctx.set(array.weights[0][n], n + 1)
+        for number, (value, tag) in enumerate(terms):
+            alone = tag not in [before for _, before in terms[:number]]
+            expected[tag] += value * (np.arange(2 * pes) + 1).reshape(2, pes)
+            flags = {"lower": 1, "ends": 1, "last": 1, "alone": alone, "tag": tag}
+            ctx.set(array.terms.p, {"value": value} | flags)
+            ctx.set(array.terms.valid, 1)
+            await ctx.tick().until(array.terms.ready)
+        ctx.set(array.terms.valid, 0)
+        await ctx.tick().until(~array.busy)
+
+    async def keep(ctx):
+        while True:
+            *_, old, complete, low, high = await ctx.tick().sample(array.old, array.complete, array.low, array.high)
+            if old.valid:
+                asked.append((old.tag, old.pe))
+                ctx.set(array.old_low[0], int(kept[old.tag, 0, old.pe]))
+                ctx.set(array.old_high[0], int(kept[old.tag, 1, old.pe]))
+            if complete.valid:
+                kept[complete.tag, :, complete.pe] = low[0], high[0]
+
+    simulator = Simulator(array)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(send)
+    simulator.add_testbench(keep, background=True)
+    simulator.run()
+    np.testing.assert_array_equal(kept, expected)
+    assert len(asked) == pes * (len(terms) - len({tag for _, tag in terms}))
 
 
 @pytest.mark.parametrize("pes", [4, 8, 16])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib import data, memory, wiring
-from amaranth.lib.wiring import Out, connect
+from amaranth.lib.wiring import In, Out, connect
 from amaranth.sim import Simulator
 
 from etalstm.network.arithmetic import most
@@ -13,82 +13,139 @@ from etalstm_hw.integer.products import ProductEngine
 from etalstm_hw.integer.sender import SequenceSender
 from etalstm_hw.integer.sequences import Sizes
 
-WORDS, LANES, PES, SIZES = 4, 2, 4, Sizes(4, 64, 8)
+WORDS, LANES, SIZES = 4, 2, Sizes(4, 64, 8)
 WEIGHT_DEPTH, DEPTH = 256, 32
 
 
 class Chain(wiring.Component):
-    """A sender, an engine, and a memory of weights."""
+    """A sender, an engine, and a memory of weights; with ``hold`` no digit passes."""
 
-    def __init__(self, weights):
+    def __init__(self, weights, pes):
         self.sender = SequenceSender(SIZES)
-        self.engine = ProductEngine(LANES, PES, depth=DEPTH, rows=SIZES.rows, weight_depth=WEIGHT_DEPTH)
-        shape = data.ArrayLayout(lane_weights(PES), LANES)
+        sizes = {"depth": DEPTH, "elements": SIZES.elements, "weight_depth": WEIGHT_DEPTH}
+        self.engine = ProductEngine(LANES, pes, **sizes)
+        shape = data.ArrayLayout(lane_weights(pes), LANES)
         self.weights = memory.Memory(shape=shape, depth=WEIGHT_DEPTH, init=weights.tolist())
-        super().__init__({"idle": Out(1)})
+        super().__init__({"hold": In(1), "idle": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.sender, m.submodules.engine, m.submodules.weights = self.sender, self.engine, self.weights
-        connect(m, self.sender.o, self.engine.digits)
         connect(m, self.engine.weights, self.weights.read_port())
-        m.d.comb += self.idle.eq(~self.sender.busy & ~self.engine.busy)
+        m.d.comb += [
+            self.engine.digits.p.eq(self.sender.o.p),
+            self.engine.digits.valid.eq(self.sender.o.valid & ~self.hold),
+            self.sender.o.ready.eq(self.engine.digits.ready & ~self.hold),
+            self.idle.eq(~self.sender.busy & ~self.engine.busy),
+        ]
         return m
 
 
-def run(chain, arrays, products):
-    """Send arrays, and products of them; give all sums afterwards: (DEPTH, halves, PES, LANES)."""
-    sums = np.zeros((DEPTH, 2, PES, LANES), dtype=np.int64)
+class Run:
+    """Sends arrays and products of them.
 
-    async def put(ctx, port, payload):
+    Members
+    -------
+    sums : what can be read when all is done: (DEPTH, halves, PEs, LANES)
+    done : products that were reported
+    """
+
+    def __init__(self, chain, pes, arrays, products, stalls):
+        self._chain, self._arrays, self._products = chain, arrays, products
+        self._rng, self._stalls = np.random.default_rng(9), stalls
+        self.sums, self.done = np.zeros((DEPTH, 2, pes, LANES), dtype=np.int64), 0
+        simulator = Simulator(chain)
+        simulator.add_clock(1e-6)
+        simulator.add_testbench(self._send)
+        simulator.add_testbench(self._multiply)
+        simulator.add_testbench(self._watch, background=True)
+        simulator.run()
+
+    async def _put(self, ctx, port, payload):
         ctx.set(port.p, payload)
         ctx.set(port.valid, 1)
         await ctx.tick().until(port.ready)
         ctx.set(port.valid, 0)
 
-    async def send(ctx):
-        for elements, wide, repeats in arrays:
+    async def _send(self, ctx):
+        for elements, wide, repeats in self._arrays:
             tiles, sequences, beats, _ = elements.shape
             extent = {"tiles": tiles, "sequences": sequences, "beats": beats, "wide": wide, "repeats": repeats}
-            await put(ctx, chain.sender.extent, extent)
+            await self._put(ctx, self._chain.sender.extent, extent)
             for beat in elements.reshape(-1, WORDS):
-                await put(ctx, chain.sender.beats, [int(word) & 0xFFFF for word in beat])
+                await self._put(ctx, self._chain.sender.beats, [int(word) & 0xFFFF for word in beat])
 
-    async def multiply(ctx):
+    async def _multiply(self, ctx):
+        """Give all products; read the sums of the first one again and again while the last ones are worked on."""
+        *products, last = self._products
         for product in products:
-            await put(ctx, chain.engine.i, product)
-        await ctx.tick().until(chain.idle)
-        read = chain.engine.read
-        for address in range(2 * PES * DEPTH):
-            ctx.set(read.addr, address)
-            ctx.set(read.en, 1)
-            await ctx.tick()
-            sums.reshape(-1, LANES)[address] = [ctx.get(read.data[n]) for n in range(LANES)]
+            await self._put(ctx, self._chain.engine.i, product)
+        await ctx.tick().until(~self._chain.engine.busy)
+        assert self.done == len(products)
+        await self._read_all(ctx)
+        ctx.set(self._chain.engine.i.p, last)
+        ctx.set(self._chain.engine.i.valid, 1)
+        others = np.flatnonzero(np.arange(DEPTH) < last["sums"])
+        vectors = self.sums.reshape(-1, LANES)
+        turn, ready = 0, False
+        while not ready:
+            address = int(self._rng.choice(others)) * (len(vectors) // DEPTH) + turn % (len(vectors) // DEPTH)
+            free = ctx.get(self._chain.engine.read_free)
+            found, ready = await self._read(ctx, address, free)
+            assert not free or found == list(vectors[address])
+            turn += 1
+        ctx.set(self._chain.engine.i.valid, 0)
+        if not ctx.get(self._chain.idle):
+            await ctx.tick().until(self._chain.idle)
+        assert self.done == len(self._products)
+        await self._read_all(ctx)
 
-    simulator = Simulator(chain)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(send)
-    simulator.add_testbench(multiply)
-    simulator.run()
-    return sums
+    async def _read(self, ctx, address, enable):
+        """Give a vector of sums, and whether a product was taken with the clock's edge."""
+        read = self._chain.engine.read
+        ctx.set(read.addr, address)
+        ctx.set(read.en, enable)
+        *_, ready = await ctx.tick().sample(self._chain.engine.i.ready)
+        return [ctx.get(read.data[n]) for n in range(LANES)], ready
+
+    async def _read_all(self, ctx):
+        vectors = self.sums.reshape(-1, LANES)
+        for address in range(len(vectors)):
+            vectors[address], _ = await self._read(ctx, address, 1)
+
+    async def _watch(self, ctx):
+        while True:
+            ctx.set(self._chain.hold, int(self._stalls and self._rng.random() < 0.4))
+            *_, done = await ctx.tick().sample(self._chain.engine.done)
+            self.done += done
 
 
-@pytest.mark.parametrize("density", [1.0, 0.1])
-def test_has_the_sums_of_every_tile_and_adds_to_old_ones(density):
+@pytest.mark.parametrize(("pes", "density", "stalls"), [(4, 1.0, False), (4, 0.1, True), (8, 0.5, True)])
+def test_has_the_sums_of_every_tile_and_adds_to_old_ones(pes, density, stalls):
     rng = np.random.default_rng(5)
-    weights = rng.integers(-127, 128, (WEIGHT_DEPTH, LANES, 2 * PES))
-    shapes = [((2, 3, 2), False, 2), ((3, 3, 1), True, 2), ((1, 1, 1), True, 1), ((1, 1, 1), True, 1)]
-    arrays, products, expected = [], [], np.zeros((DEPTH, 2, PES, LANES), dtype=np.int64)
-    for number, ((tiles, sequences, beats), wide, repeats) in enumerate(shapes):
+    weights = rng.integers(-127, 128, (WEIGHT_DEPTH, LANES, 2 * pes))
+    # Shape, elements of two digits, tiles of outputs, number of the first sum, added to old ones.
+    cases = [
+        ((2, 3, 2), False, 2, 0, False), ((3, 3, 1), True, 2, 0, True), ((1, 1, 1), True, 1, 20, False),
+        ((4, 8, 2), True, 1, 20, True),
+    ]  # fmt: skip
+    arrays, products, expected = [], [], np.zeros((DEPTH, 2, pes, LANES), dtype=np.int64)
+    for number, ((tiles, sequences, beats), wide, repeats, at, adds) in enumerate(cases):
         largest = most(15 if wide else 8)
         elements = rng.integers(-largest, largest + 1, (tiles, sequences, beats, WORDS))
         elements *= rng.random(elements.shape) < density
-        rows, first, at = elements[:, 0].size, 7 * number, (0, 0, 20, 20)[number]
+        rows, first = elements[:, 0].size, 7 * number
         arrays.append((elements, wide, repeats))
-        products.append({"weights": first, "rows": rows, "sums": at, "adds": number in (1, 3)})
+        products.append({"weights": first, "rows": rows, "sums": at, "adds": adds})
         flat = elements.swapaxes(0, 1).reshape(sequences, -1)
         for tile in range(repeats):
             of_tile = weights[first + tile * rows : first + (tile + 1) * rows]
-            sums = np.einsum("sk,kln->snl", flat, of_tile).reshape(sequences, 2, PES, LANES)
+            sums = np.einsum("sk,kln->snl", flat, of_tile).reshape(sequences, 2, pes, LANES)
             expected[at + tile * sequences : at + (tile + 1) * sequences] += sums
-    np.testing.assert_array_equal(run(Chain(weights), arrays, products), expected)
+    run = Run(Chain(weights, pes), pes, arrays, products, stalls)
+    np.testing.assert_array_equal(run.sums, expected)
+
+
+def test_a_depth_that_is_no_power_of_two_is_refused():
+    with pytest.raises(ValueError, match="depth must be a power of two, got 24"):
+        ProductEngine(LANES, 4, depth=24, elements=64, weight_depth=64)

@@ -8,9 +8,9 @@ from amaranth.sim import Simulator
 
 from etalstm.network.arithmetic import digits as count_digits
 from etalstm.network.arithmetic import most
-from etalstm_hw.integer.lane import DIGIT_SHIFT
 from etalstm_hw.integer.sender import SequenceSender
 from etalstm_hw.integer.sequences import Sizes
+from etalstm_hw.integer.widths import DIGIT_SHIFT
 
 WORDS = 4
 LARGEST = most(15)
@@ -61,7 +61,7 @@ def run(sender, arrays, stalls):
             *_, valid, ready, busy, p = await ctx.tick().sample(sender.o.valid, sender.o.ready, sender.busy, sender.o.p)
             cycles[0] += busy
             if valid and ready:
-                out.append((p.value, p.row, p.lower, p.ends, p.last, p.swept, p.final))
+                out.append((p.value, p.element, p.lower, p.ends, p.last, p.swept, p.final))
 
     simulator = Simulator(sender)
     simulator.add_clock(1e-6)
@@ -98,6 +98,22 @@ def test_sends_every_digit_that_is_not_zero_in_order(stalls):
         if wanted[1] is None:  # nothing is sent: the row means nothing
             found, wanted = (found[0], *found[2:]), (wanted[0], *wanted[2:])
         assert found == wanted, f"digit {number}"
+
+
+def test_digits_at_their_borders():
+    borders = [1, 63, 64, 65, 127, 128, 129, 191, 192, 255, 256, 8191, 8192, LARGEST - 63, LARGEST - 1, LARGEST]
+    elements = np.array([[borders, np.negative(borders)]]).reshape(1, 2, -1, WORDS)
+    out, _ = run(SequenceSender(Sizes(WORDS, 64, 8)), [(elements, True, 1)], stalls=False)
+    assert out == expected(elements.reshape(2, -1), True, 1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [((3, 64, 8), "beat_words must be a power of two of at least 2, got 3"), ((4, 2, 8), "beats"), ((4, 64, 6), "6")],
+)
+def test_sizes_that_are_no_powers_of_two_are_refused(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        Sizes(*sizes)
 
 
 def test_a_digit_is_sent_every_cycle():

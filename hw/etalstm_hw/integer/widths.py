@@ -1,0 +1,24 @@
+"""Widths of the integer machine. :mod:`etalstm.network.arithmetic` defines the same numbers for arithmetic ``int8``."""
+
+from amaranth.hdl import signed
+
+WEIGHT_BITS = SCALAR_BITS = 8
+"""Bits of a weight, and of a scalar that it is multiplied by, with the sign. Neither is -128."""
+
+CHUNK = 16
+"""Products that are added up in a PE at most, before its two sums are taken apart."""
+
+FIELD_BITS = 19
+"""Bits of each of the two sums: CHUNK · 127² < 2^18, and the sign."""
+
+WIDE = signed(40)
+"""Shape of a sum of any length that a plan accepts."""
+
+MANTISSA_BITS = 16
+"""Bits of an element of one or two digits, with its sign."""
+
+DIGIT_SHIFT = 7
+"""An element of two digits is the upper one times 2^DIGIT_SHIFT plus the lower one."""
+
+EXPONENT_BITS = 10
+"""Bits of the exponents that integers share, and of their sums, with the sign."""
