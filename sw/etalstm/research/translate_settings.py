@@ -6,8 +6,16 @@ from pathlib import Path
 from typing import ClassVar
 
 from etalstm.device import DEVICES, GOLDEN
+from etalstm.network.arithmetic import FLOAT32
 from etalstm.network.delta_inputs import input_thresholds_text
-from etalstm.network.execution import INPUT_THRESHOLD_HELP, PRESET_HELP, Execution, number_or_off
+from etalstm.network.execution import (
+    ARITHMETIC_HELP,
+    DELTA_BITS_HELP,
+    INPUT_THRESHOLD_HELP,
+    PRESET_HELP,
+    Execution,
+    number_or_off,
+)
 from etalstm.network.shape import check_size, check_sizes
 from etalstm.network.storage import default_policy, read_thresholds
 from etalstm.research.compress_settings import below_1, positive, seed_number
@@ -94,6 +102,8 @@ class TranslationSettings(RunSettings):
         None, "Leave this share of the gates' gradients, or off", MACHINE, typed=str, read=number_or_off, shown="off"
     )
     input_threshold: str = setting("0", INPUT_THRESHOLD_HELP, MACHINE)
+    arithmetic: str = setting(FLOAT32.name, ARITHMETIC_HELP, MACHINE)
+    delta_bits: int | None = setting(None, DELTA_BITS_HELP, MACHINE)
     tokens: str = setting(WORDS, "words, or spaces: texts that white space divides already", DATA)
     lower: bool = setting(False, "Texts in lower case, and BLEU without regard to case", DATA)
     least_count: int = setting(2, "The vocabulary takes tokens that the training has so often", DATA, check_size)
@@ -128,8 +138,9 @@ class TranslationSettings(RunSettings):
     def execution(self) -> Execution:
         """How the network is computed."""
         return Execution.read(
-            theta=self.theta, storage=self.storage, slices=self.slices, input_threshold=str(self.input_threshold)
-        )
+            theta=self.theta, storage=self.storage, slices=self.slices, input_threshold=str(self.input_threshold),
+            arithmetic=self.arithmetic, delta_bits=self.delta_bits,
+        )  # fmt: skip
 
     @property
     def sizes(self) -> Sizes:

@@ -57,5 +57,16 @@ def test_what_a_translation_model_does_not_have_is_refused_before_anything_is_tr
     assert message in capsys.readouterr().err and not (tmp_path / "study").exists()
 
 
+def test_runs_with_integers_stand_beside_those_with_float32(corpus, tmp_path):
+    runs = "dense,dense:0:arithmetic=int8:delta_bits=15"
+    assert run(arguments(corpus, tmp_path / "study", "--runs", runs)) == 0
+    found = json.loads((tmp_path / "study" / "density.json").read_text())["runs"]
+    floats, integers = found[::2], found[1::2]
+    assert [(one["arithmetic"], one["delta_bits"]) for one in integers] == [("int8", 15)] * 2
+    assert all(one["arithmetic"] == "float32" for one in floats)
+    for one, other in zip(floats, integers, strict=True):
+        assert one["seed"] == other["seed"] and other["delta_density"] < one["delta_density"]
+
+
 def test_defaults_are_those_of_a_run():
     assert Translation().defaults({"source": "de", "target": "en"})["hidden"] == 256

@@ -39,7 +39,8 @@ class Translator(nn.Module):
     layer, and not into the decoder's next step. So with the target given, the decoder is one call of the LSTM for all
     steps, whichever way the attention makes its scores. `recompute` says whether the attention's maps are computed
     again: see :class:`etalstm.research.translate.attention.Attention`. Other arguments are those of
-    :class:`etalstm.nn.LSTM`: ``engine``, ``storage``, ``theta``, ``slices``, ``input_threshold``.
+    :class:`etalstm.nn.LSTM`: ``engine``, ``storage``, ``theta``, ``slices``, ``input_threshold``, ``arithmetic``,
+    ``delta_bits``.
     """
 
     def __init__(self, source_tokens: int, target_tokens: int, sizes: Sizes = _SIZES, recompute: str = AUTO, **lstm):

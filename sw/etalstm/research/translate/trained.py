@@ -134,7 +134,8 @@ def batches_of(sources: list, targets: list, size: int, generator=None) -> list[
 
 def make_model(settings: TranslationSettings, vocabularies: Vocabularies, engine: str | Device) -> Translator:
     """Make a model with first weights that the seed gives."""
-    arguments: dict[str, Any] = {name: getattr(settings, name) for name in ("recompute", "storage", "theta", "slices")}
+    names = ("recompute", "storage", "theta", "slices", "arithmetic", "delta_bits")
+    arguments: dict[str, Any] = {name: getattr(settings, name) for name in names}
     arguments["input_threshold"] = read_input_thresholds(settings.input_threshold)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)

@@ -126,7 +126,8 @@ class Trainer(ModuleRun[TranslationSettings, TranslationPosition]):
         }  # fmt: skip
 
 
-REDUCED = ("storage", "theta", "delta_target", "input_threshold")  # fields of a Reduction that a translation model has
+# Fields of a Reduction that a translation model has
+REDUCED = ("storage", "theta", "delta_target", "input_threshold", "arithmetic", "delta_bits")
 
 
 class Translation(Subject):
