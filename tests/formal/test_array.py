@@ -94,11 +94,11 @@ def _mutant(old, new, module="array", survives=""):
 
 
 _SMALL = (
-    Change("etalstm_hw.integer.widths", "WEIGHT_BITS = SCALAR_BITS = 8", "WEIGHT_BITS = SCALAR_BITS = 2"),
+    Change("etalstm_hw.integer.widths", "= integers.WEIGHT_BITS, integers.DIGIT_BITS", "= 2, 2"),
     Change("etalstm_hw.integer.widths", "CHUNK = 16", "CHUNK = 4"),
     Change("etalstm_hw.integer.widths", "FIELD_BITS = 19", "FIELD_BITS = 4"),
-    Change("etalstm_hw.integer.widths", "WIDE = signed(40)", "WIDE = signed(3)"),
-    Change("etalstm_hw.integer.widths", "DIGIT_SHIFT = 7", "DIGIT_SHIFT = 1"),
+    Change("etalstm_hw.integer.widths", "WIDE = signed(integers.SUM_BITS)", "WIDE = signed(3)"),
+    Change("etalstm_hw.integer.widths", "DIGIT_SHIFT = SCALAR_BITS - 1", "DIGIT_SHIFT = 1"),
     Change("etalstm_hw.integer.array", "(4, 8, CHUNK)", "(CHUNK,)"),
 )
 

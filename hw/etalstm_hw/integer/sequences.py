@@ -10,7 +10,8 @@ from etalstm_hw.integer.widths import DIGIT_SHIFT, MANTISSA_BITS, SCALAR_BITS
 PATCH_BEATS = 4
 """Beats of a sequence whose digits are looked through at once."""
 
-BANKS = DIGITS = 2
+BANKS = 2
+DIGITS = 2
 UPPER, LOWER = range(DIGITS)
 
 

@@ -1,8 +1,10 @@
-"""Widths of the integer machine. :mod:`etalstm.network.arithmetic` defines the same numbers for arithmetic ``int8``."""
+"""Widths of the integer machine, those of the contract and what follows from them."""
 
 from amaranth.hdl import signed
 
-WEIGHT_BITS = SCALAR_BITS = 8
+from etalstm_hw.contract import integers
+
+WEIGHT_BITS, SCALAR_BITS = integers.WEIGHT_BITS, integers.DIGIT_BITS
 """Bits of a weight, and of a scalar that it is multiplied by, with the sign. Neither is -128."""
 
 CHUNK = 16
@@ -11,13 +13,13 @@ CHUNK = 16
 FIELD_BITS = 19
 """Bits of each of the two sums: CHUNK · 127² < 2^18, and the sign."""
 
-WIDE = signed(40)
+WIDE = signed(integers.SUM_BITS)
 """Shape of a sum of any length that a plan accepts."""
 
 MANTISSA_BITS = 16
 """Bits of an element of one or two digits, with its sign."""
 
-DIGIT_SHIFT = 7
+DIGIT_SHIFT = SCALAR_BITS - 1
 """An element of two digits is the upper one times 2^DIGIT_SHIFT plus the lower one."""
 
 EXPONENT_BITS = 10

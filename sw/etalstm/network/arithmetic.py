@@ -38,11 +38,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from etalstm.network.shape import check_size
+from etalstm_hw.contract.integers import DIGIT_BITS, SUM_BITS, WEIGHT_BITS
 
 LEAST_EXPONENT = -126
 SMALLEST = 2.0**LEAST_EXPONENT  # the smallest normal float32
 DELTA_BITS = range(8, 16)
-DIGIT_BITS = 8
 DIGIT = 1 << (DIGIT_BITS - 1)  # weight of the second digit
 MOST_SATURATED = 2.0**-10
 HEADROOM = 1  # of an exponent that follows from the iteration before: twice the largest fits
@@ -102,7 +102,7 @@ class Arithmetic:
 
 FLOAT32 = Arithmetic("float32")
 INT16 = Arithmetic("int16", bits=16, delta_bits=15, sum_bits=48)
-INT8 = Arithmetic("int8", bits=8, delta_bits=12, sum_bits=40)
+INT8 = Arithmetic("int8", bits=WEIGHT_BITS, delta_bits=12, sum_bits=SUM_BITS)
 ARITHMETICS = {arithmetic.name: arithmetic for arithmetic in (FLOAT32, INT16, INT8)}
 
 
