@@ -34,7 +34,7 @@
 #define ETALSTM_STREAM_BLOCK 32u /* A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; a check; the number of kept elements. The check is the xor of five words: the start, the number of elements rotated left by 5 bits, the beats by 11, the number of kept elements by 19, and by 27 the beat where the index itself lies. */
 #define ETALSTM_MOST_GATES 4u /* of a block that is broadcast, and of a block of a map of rows */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 11u
+#define ETALSTM_VERSION 12u
 #define ETALSTM_REGISTER_SPACE_BYTES 0x400u
 #define ETALSTM_PAGE_BYTES 0x1000u /* windows and programs begin at multiples of it, and windows have a multiple of it as their size */
 #define ETALSTM_SLOTS 32u
@@ -64,7 +64,7 @@
 #define ETALSTM_REG_MAGIC 0u /* the constant MAGIC */
 #define ETALSTM_REG_VERSION 4u /* the constant VERSION */
 #define ETALSTM_REG_PRESET 8u /* hash of the configuration */
-#define ETALSTM_REG_SHAPE 12u /* channels in bits 15:0, lanes in bits 31:16 */
+#define ETALSTM_REG_SHAPE 12u /* channels in bits 15:0, lanes in bits 23:16, PEs of integers of a lane in bits 31:24 */
 #define ETALSTM_REG_CONTROL 16u /* write START or ABORT */
 #define ETALSTM_REG_STATUS 20u /* a Status; RUNNING until the machine has come to rest */
 #define ETALSTM_REG_ERROR_ENGINE 24u /* the engine that stopped the program */
@@ -116,12 +116,14 @@
 #define ETALSTM_OPCODE_LOAD_ROWS 7u
 #define ETALSTM_OPCODE_LOOP 8u
 #define ETALSTM_OPCODE_ADVANCE 9u
+#define ETALSTM_OPCODE_SEND 10u
+#define ETALSTM_OPCODE_PRODUCT 11u
 
 /* Memory: The memories of a lane, as LOAD and STORE name them. */
-#define ETALSTM_MEMORY_WEIGHTS 0u /* written by LOAD, read by MAC */
+#define ETALSTM_MEMORY_WEIGHTS 0u /* written by LOAD, read by MAC and PRODUCT */
 #define ETALSTM_MEMORY_SCRATCH 1u /* written by LOAD and VECTOR, read by VECTOR and STORE */
 #define ETALSTM_MEMORY_BIAS 2u /* written by LOAD, read by MAC when a sum starts */
-#define ETALSTM_MEMORY_SUMS 3u /* partial sums: written by MAC, read by MAC, VECTOR and STORE */
+#define ETALSTM_MEMORY_SUMS 3u /* partial sums: written by MAC or PRODUCT, read by these and by VECTOR; those of MAC by STORE, too */
 
 /* Source: Where a VECTOR operand comes from. Operand b is never a partial sum. */
 #define ETALSTM_SOURCE_SCRATCH 0u /* the scratch memory, at the operand's address */
@@ -138,6 +140,15 @@
 #define ETALSTM_VECTOR_OP_SELECT_ZERO 6u /* -0 + b where a is ±0, else the destination keeps its value */
 #define ETALSTM_VECTOR_OP_PACK 7u /* bfloat16(a) in the low half, bfloat16(b) in the high half: two weights of a narrow CAST */
 #define ETALSTM_VECTOR_OP_ADD_POSITIVE 8u /* a + b where the sign of a is + and a is not 0, else the destination keeps its value */
+#define ETALSTM_VECTOR_OP_CONVERT 9u /* Only of machines whose products are integers. Integers in words have 32 bits, with their sign; a partial sum has SUM_BITS. An exponent is the integer in the ten lower bits of b, with its sign. the integer a as float32, rounded once, times 2^b: of what is below 2^-126 its zero */
+#define ETALSTM_VECTOR_OP_QUANTISE 10u /* the float32 a times 2^b, rounded to an integer, and clamped to what `bits` can hold */
+#define ETALSTM_VECTOR_OP_SATURATED 11u /* the integer 1 where QUANTISE clamps, else 0 */
+#define ETALSTM_VECTOR_OP_SCALE 12u /* the float32 a times 2^b; of what is below 2^-126 its zero */
+#define ETALSTM_VECTOR_OP_EXPONENT 13u /* the least integer n, from -126 on, with |a| < 2^n */
+#define ETALSTM_VECTOR_OP_LARGEST 14u /* the larger of |a| and |b| */
+#define ETALSTM_VECTOR_OP_INSERT 15u /* the lowest byte of a below the three lower bytes of b */
+#define ETALSTM_VECTOR_OP_ADD_INTEGERS 16u /* the integer a + b */
+#define ETALSTM_VECTOR_OP_SUBTRACT_INTEGERS 17u /* the integer a - b */
 
 /* Start: What a MAC sum starts from. */
 #define ETALSTM_START_NOTHING 0u /* its first term; an empty sum is +0 */
@@ -223,21 +234,22 @@
 #define ETALSTM_MAC_BACKWARD 93u, 1u
 
 /* Fields of VECTOR: offset and width in bits. */
-#define ETALSTM_VECTOR_OP 41u, 4u
-#define ETALSTM_VECTOR_A_SOURCE 45u, 2u
-#define ETALSTM_VECTOR_B_SOURCE 47u, 2u
-#define ETALSTM_VECTOR_A 49u, 13u
-#define ETALSTM_VECTOR_B 62u, 13u
-#define ETALSTM_VECTOR_D 75u, 13u
-#define ETALSTM_VECTOR_OUTER 88u, 12u
-#define ETALSTM_VECTOR_INNER 100u, 12u
-#define ETALSTM_VECTOR_A_OUTER 112u, 12u
-#define ETALSTM_VECTOR_A_INNER 124u, 12u
-#define ETALSTM_VECTOR_B_OUTER 136u, 12u
-#define ETALSTM_VECTOR_B_INNER 148u, 12u
-#define ETALSTM_VECTOR_D_OUTER 160u, 12u
-#define ETALSTM_VECTOR_D_INNER 172u, 12u
-#define ETALSTM_VECTOR_SERIAL 184u, 1u
+#define ETALSTM_VECTOR_OP 41u, 5u
+#define ETALSTM_VECTOR_A_SOURCE 46u, 2u
+#define ETALSTM_VECTOR_B_SOURCE 48u, 2u
+#define ETALSTM_VECTOR_A 50u, 13u
+#define ETALSTM_VECTOR_B 63u, 13u
+#define ETALSTM_VECTOR_D 76u, 13u
+#define ETALSTM_VECTOR_OUTER 89u, 12u
+#define ETALSTM_VECTOR_INNER 101u, 12u
+#define ETALSTM_VECTOR_A_OUTER 113u, 12u
+#define ETALSTM_VECTOR_A_INNER 125u, 12u
+#define ETALSTM_VECTOR_B_OUTER 137u, 12u
+#define ETALSTM_VECTOR_B_INNER 149u, 12u
+#define ETALSTM_VECTOR_D_OUTER 161u, 12u
+#define ETALSTM_VECTOR_D_INNER 173u, 12u
+#define ETALSTM_VECTOR_SERIAL 185u, 1u
+#define ETALSTM_VECTOR_BITS 186u, 4u
 
 /* Fields of STORE: offset and width in bits. */
 #define ETALSTM_STORE_ADDRESS 41u, 28u
@@ -324,6 +336,26 @@
 #define ETALSTM_ADVANCE_AMOUNT4 173u, 28u
 #define ETALSTM_ADVANCE_REGISTER5 201u, 4u
 #define ETALSTM_ADVANCE_AMOUNT5 205u, 28u
+
+/* Fields of SEND: offset and width in bits. */
+#define ETALSTM_SEND_ADDRESS 41u, 28u
+#define ETALSTM_SEND_KIND 69u, 2u
+#define ETALSTM_SEND_COMPRESSED 71u, 1u
+#define ETALSTM_SEND_CHANNEL 72u, 8u
+#define ETALSTM_SEND_TILE 80u, 12u
+#define ETALSTM_SEND_TILES_PER_CHANNEL 92u, 12u
+#define ETALSTM_SEND_BLOCKS 104u, 12u
+#define ETALSTM_SEND_GATES 116u, 3u
+#define ETALSTM_SEND_BATCH 119u, 12u
+#define ETALSTM_SEND_WIDE 131u, 1u
+#define ETALSTM_SEND_REPEATS 132u, 12u
+
+/* Fields of PRODUCT: offset and width in bits. */
+#define ETALSTM_PRODUCT_WEIGHTS 41u, 13u
+#define ETALSTM_PRODUCT_ROWS 54u, 12u
+#define ETALSTM_PRODUCT_SUMS 66u, 13u
+#define ETALSTM_PRODUCT_ADDS 79u, 1u
+#define ETALSTM_PRODUCT_BACKWARD 80u, 1u
 
 /* An instruction: 256 bits, the least significant word first, as it lies in memory. */
 typedef struct {

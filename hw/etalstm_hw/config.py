@@ -14,9 +14,11 @@ from typing import Any
 
 from etalstm_hw import contract
 from etalstm_hw.contract import BINARY32
+from etalstm_hw.contract.integers import WEIGHT_BITS
 
 _TYPES: dict[Any, tuple[type, str]] = {int: (Integral, "an integer"), float: (Real, "a number")}
 FILE_SUFFIX, BASE = ".toml", "base"
+INTEGER_PES = (4, 8, 16)
 
 
 def _is_power_of_two(value: int) -> bool:
@@ -53,6 +55,7 @@ class Config:
     broadcasters: int = 1  # as many as channels can be divided into groups; each has a memory port
     port_bytes: int = 0  # memory behind each of the channels' ports, from address 0 on; 0: all memory behind every port
     address_bits: int = 33  # of a byte address
+    integer_pes: int = 0  # of a lane, each of which multiplies two weights of 8 bits; 0: products are float32
     clock_mhz: float = 250.0
 
     def __post_init__(self):
@@ -90,6 +93,7 @@ class Config:
         for name, (low, high) in limits.items():
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} must be {low} to {high}, got {getattr(self, name)}")
+        self._check_integers()
         if self.lanes % self.activation_units:
             raise ValueError(f"activation_units must divide lanes ({self.lanes}), got {self.activation_units}")
         if self.channels % self.channels_per_port:
@@ -114,11 +118,35 @@ class Config:
         if not 0 < self.clock_mhz < math.inf:
             raise ValueError(f"clock_mhz must be positive, got {self.clock_mhz}")
 
+    def _check_integers(self) -> None:
+        if self.integer_pes not in (0, *INTEGER_PES):
+            raise ValueError(f"integer_pes must be 0, or one of {INTEGER_PES}, got {self.integer_pes}")
+        for name, vectors in (("weight_depth", self.row_vectors), ("queue_depth", self.tile_sums)):
+            if getattr(self, name) < vectors:
+                raise ValueError(
+                    f"{name} must be at least {vectors} with {self.integer_pes} integer_pes, got {getattr(self, name)}"
+                )
+
     def _check_types(self) -> None:
         for field in fields(self):
             value, (kind, name) = getattr(self, field.name), _TYPES[field.type]
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise ValueError(f"{field.name} must be {name}, got {value!r}")
+
+    @property
+    def integers(self) -> bool:
+        """Whether products are integers."""
+        return self.integer_pes > 0
+
+    @property
+    def tile_sums(self) -> int:
+        """Partial sums that a lane's PEs add to at once: 1, or of integers those of two weights of each."""
+        return 2 * self.integer_pes or 1
+
+    @property
+    def row_vectors(self) -> int:
+        """Vectors of the weight memory that hold the weights for :attr:`tile_sums`; integers are 8 bits."""
+        return -(-self.tile_sums * WEIGHT_BITS // BINARY32.width) if self.integers else 1
 
     @property
     def pes(self) -> int:

@@ -13,15 +13,15 @@ from etalstm.host.cached_build import cache_for_programs
 from etalstm.host.computer import seldom_collected
 from etalstm.host.durable import write_whole
 from etalstm_hw import contract
-from etalstm_hw.broadcast.broadcaster import Broadcaster
 from etalstm_hw.compute.pe import OmniPE
 from etalstm_hw.config import Config, preset
 from etalstm_hw.contract import BINARY32
 from etalstm_hw.fp.activation import Activation
 from etalstm_hw.fp.add import Adder
 from etalstm_hw.fp.multiply import Multiplier
+from etalstm_hw.integer.pe import IntegerPE
 from etalstm_hw.machine.channel import Channel
-from etalstm_hw.machine.top import Top, top_signature
+from etalstm_hw.machine.top import Top, make_broadcaster, top_signature
 
 LINE = 120
 """Characters of a line of ports."""
@@ -102,7 +102,7 @@ def verilog(config: Config, name: str = "top", *, build: int = 0, source_lines: 
         As in :func:`component_verilog`.
     """
     modules = channel_modules(config)
-    modules["broadcaster"] = broadcaster = Broadcaster(config)
+    modules["broadcaster"] = broadcaster = make_broadcaster(config)
     channel = modules["channel"]
     modules[name] = Top(
         config,
@@ -116,13 +116,16 @@ def verilog(config: Config, name: str = "top", *, build: int = 0, source_lines: 
 def channel_modules(config: Config) -> dict[str, wiring.Component]:
     """Give the components of a channel's Verilog by the names of their modules; the last is ``channel``."""
     units = {"multiplier": Multiplier(BINARY32), "adder": Adder(BINARY32), "activation": Activation(BINARY32)}
-    pe = OmniPE(BINARY32, *(Instanced.of(name, units[name]) for name in ("multiplier", "adder")))
+    units["pe"] = pe = OmniPE(BINARY32, *(Instanced.of(name, units[name]) for name in ("multiplier", "adder")))
+    if config.integers:
+        units["integer_pe"] = IntegerPE()
     channel = Channel(
         config,
         pe=lambda _: Instanced.of("pe", pe),
         activation=lambda _: Instanced.of("activation", units["activation"]),
+        integer_pe=lambda: Instanced.of("integer_pe", units["integer_pe"]),
     )
-    return units | {"pe": pe, "channel": channel}
+    return units | {"channel": channel}
 
 
 def modules_verilog(modules: dict[str, wiring.Component], *, source_lines: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""The broadcaster as one component: CAST instructions in, scalars out, a memory port of its own."""
+"""The broadcaster as one component: instructions in, scalars out, a memory port of its own."""
 
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
@@ -17,13 +17,21 @@ from etalstm_hw.program.queue import InstructionQueue
 from etalstm_hw.stream import Dispatched, Group, Scalar, Windows, instruction_layout
 
 
-class Broadcaster(wiring.Component):
-    """Executes CAST instructions in order: reads blocks ahead, sends their nonzero scalars, one a cycle at most.
+class BlockBroadcaster(wiring.Component):
+    """Executes instructions that send blocks: brings the blocks ahead. Subclasses send what is in them.
+
+    Parameters
+    ----------
+    config : Config
+    opcode : Opcode
+        Of the instructions.
+    scalar : StructLayout
+        What is sent.
 
     Members
     -------
-    i : :py:`In(stream.Signature(Dispatched()))`      CAST instructions
-    o : :py:`Out(stream.Signature(Scalar(BINARY32)))`   scalars, for all channels of a group at once
+    i : :py:`In(stream.Signature(Dispatched()))`      instructions
+    o : :py:`Out(stream.Signature(scalar))`           for all channels of a group at once
     axi : :py:`Out(AXI4Read(...))`                    memory port
     windows : :py:`In(Windows(...))`                  where the channels' windows are
     group : :py:`In(Group(...))`                      the group that is served
@@ -34,12 +42,12 @@ class Broadcaster(wiring.Component):
     beat, kind, seen, skipped : :py:`Out`             for the counters: words that came in to be sent, and that are zero
     """
 
-    def __init__(self, config: Config):
-        self.config = config
+    def __init__(self, config: Config, opcode: Opcode, scalar):
+        self.config, self._layout = config, instruction_layout(opcode)
         super().__init__(
             {
                 "i": In(stream.Signature(Dispatched())),
-                "o": Out(stream.Signature(Scalar(BINARY32))),
+                "o": Out(stream.Signature(scalar)),
                 "axi": Out(AXI4Read(config.address_bits, config.beat_bits)),
                 "windows": In(Windows(config.address_bits)),
                 "group": In(Group(config.address_bits)),
@@ -59,11 +67,10 @@ class Broadcaster(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Queue, fetcher, reader, buffer and masks, emitter."""
+        """Queue, fetcher, reader, and what sends."""
         m = Module()
         config = self.config
-        layout = instruction_layout(Opcode.CAST)
-        m.submodules.queue = queue = InstructionQueue(layout, config.instruction_queue)
+        m.submodules.queue = queue = InstructionQueue(self._layout, config.instruction_queue)
         m.submodules.fetcher = fetcher = BlockFetcher(
             BINARY32,
             beat_words=config.beat_words,
@@ -74,19 +81,6 @@ class Broadcaster(wiring.Component):
         m.submodules.reader = reader = Reader(
             config.address_bits, config.beat_bits, contract.ADDRESS_BITS, outstanding=config.outstanding_bursts
         )
-        m.submodules.buffer = buffer = BlockBuffer(
-            beat_bits=config.beat_bits, words=config.broadcast_words, beat_words=config.beat_words
-        )
-        m.submodules.masks = masks = NonzeroMasks(
-            BINARY32, PatchSizes(config.lanes, config.beat_words, config.broadcast_words)
-        )
-        m.submodules.emitter = emitter = ScalarEmitter(
-            BINARY32, lanes=config.lanes, beat_words=config.beat_words, words=config.broadcast_words
-        )
-        connect(m, queue.o, fetcher.i)
-        connect(m, fetcher.o, emitter.i)
-        connect(m, emitter.masks, masks.read)
-        connect(m, emitter.o, flipped(self.o))
         connect(m, fetcher.command, reader.i)
         connect(m, reader.o, fetcher.data)
         connect(m, reader.axi, flipped(self.axi))
@@ -102,6 +96,46 @@ class Broadcaster(wiring.Component):
             fetcher.drain.eq(self.drain),
             fetcher.windows.eq(self.windows),
             fetcher.group.eq(self.group),
+            self.dma_busy.eq(reader.busy),
+            self.beat.eq(reader.o.valid & reader.o.ready),
+            self.kind.eq(fetcher.kind),
+            self.status.eq(fetcher.status),
+            # the instruction at fault is begun, not completed
+            self.completed.eq(fetcher.begun - (fetcher.begun != 0)),
+        ]
+        sending = self._send(m, queue, fetcher)
+        m.d.comb += self.busy.eq(queue.busy | fetcher.busy | reader.busy | sending)
+        m.d.sync += self.progress.eq(self.beat | fetcher.write_enable | (self.o.valid & self.o.ready))
+        return m
+
+    def _send(self, m, queue, fetcher):
+        """Give the queue's instructions to the fetcher, and send its blocks; give whether anything is left to send."""
+        raise NotImplementedError
+
+
+class Broadcaster(BlockBroadcaster):
+    """Executes CAST instructions in order: reads blocks ahead, sends their nonzero scalars, one a cycle at most."""
+
+    def __init__(self, config: Config):
+        super().__init__(config, Opcode.CAST, Scalar(BINARY32))
+
+    def _send(self, m, queue, fetcher):
+        """Buffer and masks, emitter."""
+        config = self.config
+        m.submodules.buffer = buffer = BlockBuffer(
+            beat_bits=config.beat_bits, words=config.broadcast_words, beat_words=config.beat_words
+        )
+        m.submodules.masks = masks = NonzeroMasks(
+            BINARY32, PatchSizes(config.lanes, config.beat_words, config.broadcast_words)
+        )
+        m.submodules.emitter = emitter = ScalarEmitter(
+            BINARY32, lanes=config.lanes, beat_words=config.beat_words, words=config.broadcast_words
+        )
+        connect(m, queue.o, fetcher.i)
+        connect(m, fetcher.o, emitter.i)
+        connect(m, emitter.masks, masks.read)
+        connect(m, emitter.o, flipped(self.o))
+        m.d.comb += [
             fetcher.release.eq(emitter.release),
             buffer.write_address.eq(fetcher.write_address),
             buffer.write_data.eq(fetcher.write_data),
@@ -113,15 +147,7 @@ class Broadcaster(wiring.Component):
             masks.send_zeros.eq(self.send_zeros),
             masks.write_data.eq(fetcher.write_data),
             masks.write_enable.eq(fetcher.write_enable),
-            self.dma_busy.eq(reader.busy),
-            self.busy.eq(queue.busy | fetcher.busy | reader.busy | emitter.busy),
-            self.beat.eq(reader.o.valid & reader.o.ready),
-            self.kind.eq(fetcher.kind),
             self.seen.eq(masks.seen),
             self.skipped.eq(masks.skipped),
-            self.status.eq(fetcher.status),
-            # the instruction at fault is begun, not completed
-            self.completed.eq(fetcher.begun - (fetcher.begun != 0)),
         ]
-        m.d.sync += self.progress.eq(self.beat | fetcher.write_enable | (self.o.valid & self.o.ready))
-        return m
+        return emitter.busy

@@ -51,6 +51,7 @@ class BlockFetcher(wiring.Component):
     o : :py:`Out(stream)`                blocks (:class:`BlockLayout`) that lie in a buffer
     release : :py:`In(1)`                the oldest block has been sent
     write : :py:`Out`                    address, data and enable of the buffers' write port
+    hold : :py:`In(1)`                   write nothing in this cycle
     windows, group : :py:`In`            where the channels' windows are, and which group's are read
     block                                the block that is being written
     kind : :py:`Out(2)`                  what the beat that is taken counts as
@@ -79,6 +80,7 @@ class BlockFetcher(wiring.Component):
                 "write_address": Out(range(2 * self._lines)),
                 "write_data": Out(beat_bits),
                 "write_enable": Out(1),
+                "hold": In(1),
                 "block": Out(BlockLayout(words)),
                 "windows": In(Windows(address_bits)),
                 "group": In(Group(address_bits)),
@@ -144,9 +146,9 @@ class BlockFetcher(wiring.Component):
             decompressor.i.valid.eq(filling & streaming & self.data.valid),
             decompressor.i.p.data.eq(self.data.p.data),
             decompressor.i.p.last.eq(self.data.p.last),
-            decompressor.o.ready.eq(1),
-            self.data.ready.eq(indexing | direct | (filling & streaming & decompressor.i.ready)),
-            self.write_enable.eq((direct & self.data.valid) | decompressor.o.valid),
+            decompressor.o.ready.eq(~self.hold),
+            self.data.ready.eq(indexing | (direct & ~self.hold) | (filling & streaming & decompressor.i.ready)),
+            self.write_enable.eq(((direct & self.data.valid) | decompressor.o.valid) & ~self.hold),
             self.write_address.eq(Cat(line, fill)),
             self.write_data.eq(Mux(streaming, decompressor.o.p.data, self.data.p.data)),
             last.eq(Mux(streaming, decompressor.o.p.last, self.data.p.last)),

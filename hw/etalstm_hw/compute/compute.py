@@ -13,14 +13,11 @@ from etalstm_hw.contract import PARAMETERS, Cycle, Memory, Opcode, Status
 from etalstm_hw.stream import LaneRead, LaneWrite, Scalar, Slots, instruction_layout, vector_layout
 
 
-class Compute(wiring.Component):
-    """Executes MAC and VECTOR on the lanes of a channel, beside reads and writes from outside.
+class LaneCompute(wiring.Component):
+    """The compute part of a channel without its products: executes VECTOR, beside reads and writes from outside.
 
-    The swing: in every cycle the PEs take one operation of all lanes, an element of VECTOR if one is ready, otherwise a
-    MAC. The read port of the partial sums goes to VECTOR first, then to ``read``, then to the MAC; the first port of
-    the scratch memory to VECTOR, then to ``read``. Reset clears everything but the memories.
-
-    With fixed ``slots`` each cycle belongs to one kind of work, whether it has any or not: see :class:`SlotScheduler`.
+    Those who make products are subclasses: :class:`Compute`, and
+    :class:`~etalstm_hw.integer.compute.IntegerCompute`. Reset clears everything but the memories.
 
     Parameters
     ----------
@@ -28,20 +25,24 @@ class Compute(wiring.Component):
         Number format.
     lanes, beat_words : int
         Number of PEs; words of a beat of ``load``.
-    pe, activation : callable
-        Make a PE and an activation unit for a format.
-    activation_units : int
-        How many activation units there are.
-    depths : dict
-        ``weight_depth``, ``bias_depth``, ``scratch_depth``, ``queue_depth``: vectors of each memory.
-    scratch_reads : int
-        Read ports of the scratch memory, 1 or 2.
+    pe : callable
+        Makes a PE for a format.
+    units : list
+        The activation units.
+    memories : Component
+        What the lanes have of memories, with the scratch memory's ports and ``load``.
+    products, scalars : StructLayout
+        An instruction of the engine of products, and what the broadcaster sends to it.
+    scratch_depth, queue_depth, scratch_reads : int
+        Vectors of scratch memory and partial sums; read ports of the scratch memory.
+    integers : bool
+        See :class:`VectorEngine`.
 
     Members
     -------
     mac, vector : :py:`In(stream.Signature(instruction_layout(...)))`
         Instructions of the two engines, free to be executed.
-    scalars : :py:`In(stream.Signature(Scalar(format)))`
+    scalars : :py:`In(stream.Signature(...))`
         What the broadcaster sends.
     parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
         Values of ``Source.PARAMETER``.
@@ -49,7 +50,7 @@ class Compute(wiring.Component):
         Writes from outside. One to the partial sums or beyond the end of a memory is taken, dropped, and reported in
         ``load_status``.
     read : :py:`In(stream.Signature(LaneRead()))`
-        Reads of the scratch memory or the partial sums from outside. Others are taken, and reported in ``read_status``.
+        Reads of a memory from outside. Those of one that cannot be read are taken, and reported in ``read_status``.
     read_data : :py:`Out(vector_layout(format, lanes))`
         The vector read in the cycle before.
     drain : :py:`In(1)`
@@ -61,34 +62,35 @@ class Compute(wiring.Component):
     mac_status, vector_status, load_status, read_status : :py:`Out(Status)`
         ``IDLE``, or from an error until reset what it was.
     cycle : :py:`Out(Cycle)`
-        What the PEs did, or what held the MAC back; ``NO_MAC`` if nothing did.
+        What the PEs did, or what held the products back; ``NO_MAC`` if nothing did.
     mac_phase, progress : :py:`Out(1)`
-        A MAC instruction has MACs to issue; something moved.
+        An instruction of the engine of products has some to issue; something moved.
     activations : :py:`Out(range(activation_units + 1))`
         Values that enter the activation units in this cycle.
     """
 
-    def __init__(self, format, lanes, beat_words, *, pe, activation, activation_units, depths, scratch_reads=2):
-        self.memories = LaneMemories(format, lanes, beat_words, scratch_reads=scratch_reads, **depths)
+    READABLE: tuple[Memory, ...] = (Memory.SCRATCH,)
+
+    def __init__(
+        self, format, lanes, beat_words, *, pe, units, memories, products, scalars, scratch_depth, queue_depth,
+        scratch_reads, integers=False,
+    ):  # fmt: skip
+        self.memories, self.units = memories, units
+        self._depths = {Memory.SCRATCH: scratch_depth, Memory.SUMS: queue_depth}
         self.pes = pes = PEArray(format, lanes, pe)
-        self.units = [activation(format) for _ in range(activation_units)]
-        scratch, queue, weight, bias = (
-            {f"{name}_depth": depths[f"{name}_depth"]} for name in ("scratch", "queue", "weight", "bias")
-        )
-        self.mac_engine = MACEngine(format, pes.add_latency + 1, **weight, **queue, **bias)
         self.vector_engine = VectorEngine(
-            format, lanes, beat_words, units=activation_units, activation_latency=self.units[0].LATENCY,
-            multiply_latency=pes.multiply_latency, add_latency=pes.add_latency, **scratch, **queue,
-            scratch_reads=scratch_reads,
+            format, lanes, beat_words, units=len(units), activation_latency=units[0].LATENCY,
+            multiply_latency=pes.multiply_latency, add_latency=pes.add_latency, scratch_depth=scratch_depth,
+            queue_depth=queue_depth, scratch_reads=scratch_reads, integers=integers,
         )  # fmt: skip
         flags = ("mac_done", "vector_done", "mac_busy", "vector_busy", "mac_phase", "progress")
         super().__init__(
             {name: Out(1) for name in flags}
             | {f"{name}_status": Out(Status) for name in ("mac", "vector", "load", "read")}
             | {
-                "mac": In(stream.Signature(instruction_layout(Opcode.MAC))),
+                "mac": In(stream.Signature(products)),
                 "vector": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
-                "scalars": In(stream.Signature(Scalar(format))),
+                "scalars": In(stream.Signature(scalars)),
                 "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
                 "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "read": In(stream.Signature(LaneRead())),
@@ -96,18 +98,16 @@ class Compute(wiring.Component):
                 "drain": In(1),
                 "slots": In(Slots()),
                 "cycle": Out(Cycle),
-                "activations": Out(range(activation_units + 1)),
+                "activations": Out(range(len(units) + 1)),
             }
         )
 
     def elaborate(self, platform):
-        """Connect the engines to the PEs and the memories."""
+        """Connect the engine of element-wise work to the PEs and the memories."""
         m = Module()
         m.submodules.memories, m.submodules.pes = memories, pes = self.memories, self.pes
-        m.submodules.mac, m.submodules.vector = mac, vector = self.mac_engine, self.vector_engine
+        m.submodules.vector = vector = self.vector_engine
         m.submodules.scheduler = slots = SlotScheduler()
-        wiring.connect(m, wiring.flipped(self.mac), mac.i)
-        wiring.connect(m, wiring.flipped(self.scalars), mac.scalars)
         wiring.connect(m, wiring.flipped(self.vector), vector.i)
         wiring.connect(m, vector.results, memories.scratch)
         if vector.scratch_reads == 2:
@@ -117,30 +117,34 @@ class Compute(wiring.Component):
             vector.drain.eq(self.drain),
             slots.slots.eq(self.slots),
             vector.pes_free.eq(slots.elementwise),
-            mac.pes_free.eq(~vector.issue_pe & ~self.drain & Mux(mac.step.backward, slots.backward, slots.forward)),
-            self.mac_status.eq(mac.status),
             self.vector_status.eq(vector.status),
-            self.mac_done.eq(mac.done),
             self.vector_done.eq(vector.done),
-            self.mac_busy.eq(mac.busy),
             self.vector_busy.eq(vector.busy),
-            self.mac_phase.eq(mac.active),
             self.activations.eq(vector.activations),
+            pes.a.eq(vector.a),
+            pes.b.eq(vector.b),
+            pes.operation.eq(vector.operation),
         ]
         self._activate(m, pes, vector)
-        reads_sums = self._arbitrate(m, memories, mac, vector)
-        self._operate(m, memories, pes, mac, vector)
-        beyond_scratch = self._load(m, memories, vector)
-        self._check(m, memories, beyond_scratch)
-        self._classify(m, mac, vector, reads_sums)
+        self._read(m, memories, vector)
+        self._multiply(m, memories, pes, vector, slots)
+        self._check(m, memories, self._load(m, memories, vector))
+        moves = [(s.valid & s.ready) for s in (self.mac, self.vector, self.scalars, self.load, self.read)]
+        m.d.comb += self.progress.eq(
+            Cat(moves).any() | (self.cycle == Cycle.MAC) | vector.issue | vector.activations.any()
+        )
         return m
+
+    def _multiply(self, m, memories, pes, vector, slots):
+        """Connect the products; say what the cycle was, and that of the partial sums which are read from outside."""
+        raise NotImplementedError
 
     def _activate(self, m, pes, vector):
         """Give each activation unit a lane's word; give every PE the result that may be its own, and loaded words."""
         for n, unit in enumerate(self.units):
             m.submodules[f"activation_{n}"] = unit
             m.d.comb += [unit.a.eq(vector.to_activate[n]), unit.b.eq(vector.to_pack[n])]
-            m.d.comb += unit.function.eq(vector.function)
+            self._choose(m, unit, vector)
         m.d.comb += [
             Cat(pes.activated).eq(Cat(unit.z for unit in self.units).replicate(vector.banks)),
             pes.outside.eq(self.load.p.data),
@@ -148,30 +152,125 @@ class Compute(wiring.Component):
             vector.result.eq(pes.result),
         ]
 
-    def _arbitrate(self, m, memories, mac, vector):
-        """Give the read ports that several want to one of them."""
-        request = self.read.p
-        from_sums, reads_sums = Signal(), Signal()
-        m.d.comb += reads_sums.eq(self.read.valid & (request.memory == Memory.SUMS) & ~vector.sums.en)
-        shared = {"scratch_a": (vector.scratch_a, 0), "sums": (vector.sums, mac.issue & mac.uses_sums)}
-        for (name, (first, by_mac)), number in zip(shared.items(), (Memory.SCRATCH, Memory.SUMS), strict=True):
-            port = getattr(memories, name)
-            mine = self.read.valid & (request.memory == number) & ~first.en
-            m.d.comb += [
-                first.data.eq(port.data),
-                port.en.eq(first.en | mine | by_mac),
-                port.addr.eq(Mux(first.en, first.addr, Mux(mine, request.address, mac.step.sums))),
-            ]
-            with m.If(request.memory == number):
-                m.d.comb += self.read.ready.eq(~first.en)
-        with m.If((request.memory != Memory.SCRATCH) & (request.memory != Memory.SUMS)):
-            m.d.comb += self.read.ready.eq(1)
-        m.d.sync += from_sums.eq(request.memory == Memory.SUMS)
+    def _choose(self, m, unit, vector):
+        """Tell an activation unit what to compute."""
+        m.d.comb += unit.function.eq(vector.function)
+
+    def _read(self, m, memories, vector):
+        """Give the first port of the scratch memory to VECTOR, or else to a read from outside."""
+        request, port, first = self.read.p, memories.scratch_a, vector.scratch_a
         m.d.comb += [
-            self.read_data.eq(Mux(from_sums, memories.sums.data, memories.scratch_a.data)),
-            mac.sums_free.eq(~vector.sums.en & ~reads_sums),
+            first.data.eq(port.data),
+            port.en.eq(first.en | (self.read.valid & (request.memory == Memory.SCRATCH))),
+            port.addr.eq(Mux(first.en, first.addr, request.address)),
+            self.read_data.eq(port.data),
         ]
-        return vector.sums.en | reads_sums
+        with m.If(request.memory == Memory.SCRATCH):
+            m.d.comb += self.read.ready.eq(~first.en)
+        with m.If(Cat(request.memory != memory for memory in self.READABLE).all()):
+            m.d.comb += self.read.ready.eq(1)
+
+    def _load(self, m, memories, vector):
+        """Send writes from outside to their memory; give whether one is beyond the end of the scratch memory."""
+        load, to_scratch = self.load, self.load.p.memory == Memory.SCRATCH
+        beyond = load.valid & to_scratch & (load.p.address >= self._depths[Memory.SCRATCH])
+        m.d.comb += [
+            memories.load.p.eq(load.p),
+            memories.load.valid.eq(load.valid & ~to_scratch),
+            vector.outside.p.eq(load.p),
+            vector.outside.valid.eq(load.valid & to_scratch),
+            load.ready.eq(Mux(to_scratch, vector.outside.ready, memories.load.ready)),
+        ]
+        with m.If(beyond):
+            m.d.comb += vector.outside.p.enable.eq(0)
+        return beyond
+
+    def _check(self, m, memories, beyond_scratch):
+        """Remember what was asked for and does not exist."""
+        with m.If(self.load_status == Status.IDLE):
+            with m.If(memories.no_memory):
+                m.d.sync += self.load_status.eq(Status.BAD_FIELD)
+            with m.Elif(memories.no_address | beyond_scratch):
+                m.d.sync += self.load_status.eq(Status.BAD_ADDRESS)
+        request = self.read.p
+        with m.If(self.read.valid & self.read.ready & (self.read_status == Status.IDLE)):
+            beyond, known = Const(0), Const(0)
+            for memory in self.READABLE:
+                known |= request.memory == memory
+                beyond |= (request.memory == memory) & (request.address >= self._depths[memory])
+            with m.If(~known):
+                m.d.sync += self.read_status.eq(Status.BAD_FIELD)
+            with m.Elif(beyond):
+                m.d.sync += self.read_status.eq(Status.BAD_ADDRESS)
+
+
+class Compute(LaneCompute):
+    """Executes MAC and VECTOR on the lanes of a channel.
+
+    The swing: in every cycle the PEs take one operation of all lanes, an element of VECTOR if one is ready, otherwise a
+    MAC. The read port of the partial sums goes to VECTOR first, then to ``read``, then to the MAC; the first port of
+    the scratch memory to VECTOR, then to ``read``.
+
+    With fixed ``slots`` each cycle belongs to one kind of work, whether it has any or not: see :class:`SlotScheduler`.
+
+    Parameters
+    ----------
+    format, lanes, beat_words, pe, scratch_reads
+        As of :class:`LaneCompute`.
+    activation : callable
+        Makes an activation unit for a format.
+    activation_units : int
+        How many there are.
+    depths : dict
+        ``weight_depth``, ``bias_depth``, ``scratch_depth``, ``queue_depth``: vectors of each memory.
+    """
+
+    READABLE = (Memory.SCRATCH, Memory.SUMS)
+
+    def __init__(self, format, lanes, beat_words, *, pe, activation, activation_units, depths, scratch_reads=2):
+        super().__init__(
+            format, lanes, beat_words, pe=pe, units=[activation(format) for _ in range(activation_units)],
+            memories=LaneMemories(format, lanes, beat_words, scratch_reads=scratch_reads, **depths),
+            products=instruction_layout(Opcode.MAC), scalars=Scalar(format), scratch_depth=depths["scratch_depth"],
+            queue_depth=depths["queue_depth"], scratch_reads=scratch_reads,
+        )  # fmt: skip
+        own = {name: depths[name] for name in ("weight_depth", "queue_depth", "bias_depth")}
+        self.mac_engine = MACEngine(format, self.pes.add_latency + 1, **own)
+
+    def _multiply(self, m, memories, pes, vector, slots):
+        """Let MACs have the cycles of the PEs that elements leave."""
+        m.submodules.mac = mac = self.mac_engine
+        wiring.connect(m, wiring.flipped(self.mac), mac.i)
+        wiring.connect(m, wiring.flipped(self.scalars), mac.scalars)
+        m.d.comb += [
+            vector.sums_free.eq(1),
+            mac.pes_free.eq(~vector.issue_pe & ~self.drain & Mux(mac.step.backward, slots.backward, slots.forward)),
+            self.mac_status.eq(mac.status),
+            self.mac_done.eq(mac.done),
+            self.mac_busy.eq(mac.busy),
+            self.mac_phase.eq(mac.active),
+        ]
+        reads_sums = self._arbitrate(m, memories, mac, vector)
+        self._operate(m, memories, pes, mac, vector)
+        self._classify(m, mac, vector, reads_sums)
+
+    def _arbitrate(self, m, memories, mac, vector):
+        """Give the read port of the partial sums to one of three."""
+        request, port = self.read.p, memories.sums
+        mine, from_sums = Signal(), Signal()
+        m.d.comb += [
+            mine.eq(self.read.valid & (request.memory == Memory.SUMS) & ~vector.sums.en),
+            vector.sums.data.eq(port.data),
+            port.en.eq(vector.sums.en | mine | (mac.issue & mac.uses_sums)),
+            port.addr.eq(Mux(vector.sums.en, vector.sums.addr, Mux(mine, request.address, mac.step.sums))),
+            mac.sums_free.eq(~vector.sums.en & ~mine),
+        ]
+        m.d.sync += from_sums.eq(request.memory == Memory.SUMS)
+        with m.If(request.memory == Memory.SUMS):
+            m.d.comb += self.read.ready.eq(~vector.sums.en)
+        with m.If(from_sums):
+            m.d.comb += self.read_data.eq(port.data)
+        return vector.sums.en | mine
 
     def _operate(self, m, memories, pes, mac, vector):
         """Send operands of the operation issued in the cycle before to the PEs, and write sums back."""
@@ -193,45 +292,11 @@ class Compute(wiring.Component):
             pes.scalar.eq(scalar),
             pes.partial.eq(memories.sums.data),
             pes.bias.eq(memories.bias.data),
-            pes.a.eq(vector.a),
-            pes.b.eq(vector.b),
             pes.operation.eq(Mux(issued, operation, vector.operation)),
             memories.new_sums.addr.eq(mac.write_address),
             memories.new_sums.data.eq(pes.sum),
             memories.new_sums.en.eq(mac.write),
         ]
-
-    def _load(self, m, memories, vector):
-        """Send writes from outside to their memory; give whether one is beyond the end of the scratch memory."""
-        load, to_scratch = self.load, self.load.p.memory == Memory.SCRATCH
-        beyond = load.valid & to_scratch & (load.p.address >= memories.depths["scratch_a"])
-        m.d.comb += [
-            memories.load.p.eq(load.p),
-            memories.load.valid.eq(load.valid & ~to_scratch),
-            vector.outside.p.eq(load.p),
-            vector.outside.valid.eq(load.valid & to_scratch),
-            load.ready.eq(Mux(to_scratch, vector.outside.ready, memories.load.ready)),
-        ]
-        with m.If(beyond):
-            m.d.comb += vector.outside.p.enable.eq(0)
-        return beyond
-
-    def _check(self, m, memories, beyond_scratch):
-        """Remember what was asked for and does not exist."""
-        with m.If(self.load_status == Status.IDLE):
-            with m.If(memories.no_memory):
-                m.d.sync += self.load_status.eq(Status.BAD_FIELD)
-            with m.Elif(memories.no_address | beyond_scratch):
-                m.d.sync += self.load_status.eq(Status.BAD_ADDRESS)
-        request = self.read.p
-        with m.If(self.read.valid & self.read.ready & (self.read_status == Status.IDLE)):
-            beyond = Const(0)
-            for number, name in ((Memory.SCRATCH, "scratch_a"), (Memory.SUMS, "sums")):
-                beyond |= (request.memory == number) & (request.address >= memories.depths[name])
-            with m.If((request.memory != Memory.SCRATCH) & (request.memory != Memory.SUMS)):
-                m.d.sync += self.read_status.eq(Status.BAD_FIELD)
-            with m.Elif(beyond):
-                m.d.sync += self.read_status.eq(Status.BAD_ADDRESS)
 
     def _classify(self, m, mac, vector, port_taken):
         """Say what the PEs did, or why they did nothing."""
@@ -249,8 +314,6 @@ class Compute(wiring.Component):
             m.d.comb += self.cycle.eq(Cycle.BROADCAST_EMPTY)
         with m.Else():
             m.d.comb += self.cycle.eq(Cycle.NO_MAC)
-        moves = [(s.valid & s.ready) for s in (self.mac, self.vector, self.scalars, self.load, self.read)]
-        m.d.comb += self.progress.eq(Cat(moves).any() | mac.issue | vector.issue | vector.activations.any())
 
 
 def _weight(word, narrow, high):

@@ -1,11 +1,24 @@
 """Unrolls VECTOR instructions into single elements."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm_hw.contract import COUNT_BITS, LANE_ADDRESS_BITS, PARAMETERS, Opcode, Source, Status, VectorOp
+from etalstm_hw.contract import (
+    COUNT_BITS,
+    FIELDS,
+    LANE_ADDRESS_BITS,
+    OF_ONE_OPERAND,
+    PARAMETERS,
+    Opcode,
+    Source,
+    Status,
+    VectorOp,
+)
+from etalstm_hw.contract.integers import DELTA_BITS
 from etalstm_hw.stream import instruction_layout
+
+VECTOR = FIELDS[Opcode.VECTOR]
 
 
 class Element(data.StructLayout):
@@ -16,18 +29,20 @@ class Element(data.StructLayout):
     op : what to do, a :class:`VectorOp`
     a_source, b_source : where the operands come from, each a :class:`Source`
     a, b, d : addresses of operands and result
+    bits : of an integer
     after : it may be issued only when every result before it is written
     end : the last of an instruction
     """
 
     def __init__(self):
         addresses = {name: LANE_ADDRESS_BITS for name in ("a", "b", "d")}
-        super().__init__({"op": 4, "a_source": 2, "b_source": 2} | addresses | {"after": 1, "end": 1})
+        fields = {name: VECTOR[name] for name in ("op", "a_source", "b_source", "bits")}
+        super().__init__(fields | addresses | {"after": 1, "end": 1})
 
 
-def is_function(op):
-    """Tell whether an operation is a function of one operand, σ or tanh."""
-    return (op == VectorOp.SIGMOID) | (op == VectorOp.TANH)
+def has_one_operand(op):
+    """Tell whether an operation is a function of one operand."""
+    return Cat(op == each for each in OF_ONE_OPERAND).any()
 
 
 class ElementWalker(wiring.Component):
@@ -41,6 +56,8 @@ class ElementWalker(wiring.Component):
     ----------
     scratch_depth, queue_depth : int
         Vectors of the memories.
+    last_op : VectorOp
+        The last of the operations that there are.
 
     Members
     -------
@@ -53,8 +70,8 @@ class ElementWalker(wiring.Component):
         ``IDLE``. That element is not given out, nor is any after it.
     """
 
-    def __init__(self, *, scratch_depth, queue_depth):
-        self.scratch_depth, self.queue_depth = scratch_depth, queue_depth
+    def __init__(self, *, scratch_depth, queue_depth, last_op):
+        self.scratch_depth, self.queue_depth, self.last_op = scratch_depth, queue_depth, last_op
         super().__init__(
             {
                 "i": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
@@ -72,9 +89,7 @@ class ElementWalker(wiring.Component):
         i = self.i.p
         m.d.comb += [
             advance.eq(self.i.valid & (~valid | (self.o.valid & self.o.ready)) & (self.status == Status.IDLE)),
-            following.op.eq(i.op),
-            following.a_source.eq(i.a_source),
-            following.b_source.eq(i.b_source),
+            *(following[name].eq(i[name]) for name in ("op", "a_source", "b_source", "bits")),
             self.i.ready.eq(advance & following.end),
             self.o.p.eq(element),
         ]
@@ -129,7 +144,9 @@ class ElementWalker(wiring.Component):
 
     def _check(self, m, element):
         """Give the verdict on an element."""
-        has_b = ~is_function(element.op)
+        has_b, has_bits = ~has_one_operand(element.op), Const(0)
+        if self.last_op == max(VectorOp):
+            has_bits = (element.op == VectorOp.QUANTISE) | (element.op == VectorOp.SATURATED)
         depths = {Source.SCRATCH: self.scratch_depth, Source.SUMS: self.queue_depth, Source.PARAMETER: PARAMETERS}
 
         def beyond(name):
@@ -137,7 +154,8 @@ class ElementWalker(wiring.Component):
 
         verdict = Signal(Status)
         with m.If(
-            (element.op > max(VectorOp))
+            (element.op > self.last_op)
+            | (has_bits & (element.bits < DELTA_BITS[0]))
             | (element.a_source > max(Source))
             | (has_b & (element.b_source != Source.SCRATCH) & (element.b_source != Source.PARAMETER))
         ):

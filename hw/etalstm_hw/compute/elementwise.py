@@ -1,17 +1,28 @@
 """The VECTOR engine: element-wise work on the PEs and the activation units of a channel."""
 
-from amaranth.hdl import C, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, C, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm_hw.compute.elements import ElementWalker, is_function
+from etalstm_hw.compute.elements import ElementWalker, has_one_operand
 from etalstm_hw.compute.pe import Operation, Output
-from etalstm_hw.contract import PARAMETERS, FloatFormat, Opcode, Source, Status, VectorOp
-from etalstm_hw.contract import activation_tables as tables
+from etalstm_hw.contract import (
+    FIELDS,
+    OPS_OF_INTEGERS,
+    PARAMETERS,
+    FloatFormat,
+    Opcode,
+    Source,
+    Status,
+    VectorOp,
+    last_op,
+)
+from etalstm_hw.contract.integers import DELTA_BITS, MANTISSA_BITS, SUM_BITS, largest_mantissa
+from etalstm_hw.fp.activation import FUNCTIONS
 from etalstm_hw.fp.format import Float
 from etalstm_hw.stream import LaneWrite, instruction_layout, vector_layout
 
-_FUNCTIONS = {VectorOp.SIGMOID: tables.SIGMOID, VectorOp.TANH: tables.TANH, VectorOp.PACK: tables.PACK}
+_LIMITS = [largest_mantissa(bits) if bits in DELTA_BITS else 0 for bits in range(1 << FIELDS[Opcode.VECTOR]["bits"])]
 
 
 class Arrival(data.StructLayout):
@@ -55,7 +66,8 @@ def _is_written(which, word):
 class VectorEngine(wiring.Component):
     """Executes VECTOR instructions in order, one element a cycle, σ, tanh and PACK one every ``lanes / units`` cycles.
 
-    The activation units pack, too. So σ, tanh and PACK are called activations here; PACK has a second operand.
+    The activation units pack, too, and do what there is to do with integers. So σ, tanh, PACK and all operations on
+    integers are called activations here; some have a second operand.
 
     An element's operands are read in the cycle of its issue, and are there in the next one. With one read port of the
     scratch memory, b is read one cycle before the issue: an element whose b is a scratch word takes two cycles. An
@@ -89,6 +101,8 @@ class VectorEngine(wiring.Component):
         Cycles from operands to results in the PEs.
     scratch_depth, queue_depth : int
         Vectors of the memories.
+    integers : bool
+        There are operations on integers; a partial sum is one of ``SUM_BITS``, which only these read whole.
 
     Members
     -------
@@ -104,14 +118,19 @@ class VectorEngine(wiring.Component):
         An element lacks nothing but the PEs.
     scratch_a, scratch_b, sums : :py:`In(memory.ReadPort.Signature(...))`
         Read ports; an enable takes the port for that cycle. There is no ``scratch_b`` if ``scratch_reads`` is 1.
+    sums_free : :py:`In(1)`
+        The port of the partial sums may be taken in this cycle.
     issue, issue_pe : :py:`Out(1)`
         An element, one for the PEs, is issued in this cycle.
     operation : :py:`Out(Operation())`
         What the PEs do with the operands issued in the cycle before.
     a, b : :py:`Out(vector_layout(format, lanes))`
         These operands.
-    to_activate, to_pack, function : :py:`Out(vector_layout(format, units))`, twice, :py:`Out(2)`
-        Operands of the activation units, the second ones for PACK, and what they compute, see :mod:`.fp.tables`.
+    to_activate, to_pack, function : :py:`Out(...)`
+        Operands of the activation units, as wide as partial sums, and second ones; what they compute: a number of
+        :data:`~etalstm_hw.fp.activation.FUNCTIONS`, or with integers the operation itself.
+    limit : :py:`Out(MANTISSA_BITS - 1)`
+        The largest integer that QUANTISE leaves.
     output_select : :py:`Out(Output)`
         What the PEs' output MUXes are to pass on in this cycle: what arrives, or else what is written from outside.
     result : :py:`In(vector_layout(format, lanes))`
@@ -133,8 +152,11 @@ class VectorEngine(wiring.Component):
 
     def __init__(
         self, format: FloatFormat, lanes, beat_words, *, units, activation_latency, multiply_latency, add_latency,
-        scratch_depth, queue_depth, scratch_reads=2,
+        scratch_depth, queue_depth, scratch_reads=2, integers=False,
     ):  # fmt: skip
+        self._functions = {op: op for op in (*FUNCTIONS, *OPS_OF_INTEGERS)} if integers else FUNCTIONS
+        self._last = last_op(integers)
+        self._sum_bits = SUM_BITS if integers else format.width
         self.format, self.lanes, self.beat_words, self.units = format, lanes, beat_words, units
         if lanes % units:
             raise ValueError(f"the number of activation units must divide lanes ({lanes}), got {units}")
@@ -143,8 +165,8 @@ class VectorEngine(wiring.Component):
         self.scratch_depth, self.queue_depth, self.scratch_reads = scratch_depth, queue_depth, scratch_reads
         vector, address = vector_layout(format, lanes), (scratch_depth - 1).bit_length()
 
-        def read_port(depth):
-            return In(memory.ReadPort.Signature(addr_width=(depth - 1).bit_length(), shape=vector))
+        def read_port(depth, shape=vector):
+            return In(memory.ReadPort.Signature(addr_width=(depth - 1).bit_length(), shape=shape))
 
         super().__init__(
             {name: Out(1) for name in ("issue", "issue_pe", "waiting", "done", "busy")}
@@ -154,13 +176,15 @@ class VectorEngine(wiring.Component):
                 "drain": In(1),
                 "pes_free": In(1),
                 "scratch_a": read_port(scratch_depth),
-                "sums": read_port(queue_depth),
+                "sums": read_port(queue_depth, data.ArrayLayout(self._sum_bits, lanes)),
+                "sums_free": In(1),
                 "operation": Out(Operation()),
                 "a": Out(vector),
                 "b": Out(vector),
-                "to_activate": Out(vector_layout(format, units)),
+                "to_activate": Out(data.ArrayLayout(self._sum_bits, units)),
                 "to_pack": Out(vector_layout(format, units)),
-                "function": Out(2),
+                "function": Out(range(max(self._functions.values()) + 1)),
+                "limit": Out(MANTISSA_BITS - 1),
                 "output_select": Out(Output),
                 "result": In(vector),
                 "outside": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
@@ -174,13 +198,15 @@ class VectorEngine(wiring.Component):
     def elaborate(self, platform):
         """Issue elements; send operands to where they are used; collect results."""
         m = Module()
-        m.submodules.walker = walker = ElementWalker(scratch_depth=self.scratch_depth, queue_depth=self.queue_depth)
+        m.submodules.walker = walker = ElementWalker(
+            scratch_depth=self.scratch_depth, queue_depth=self.queue_depth, last_op=self._last
+        )
         wiring.connect(m, wiring.flipped(self.i), walker.i)
         element = walker.o.p
         activation, select = Signal(), Signal()
         m.d.comb += [
             self.status.eq(walker.status),
-            activation.eq(is_function(element.op) | (element.op == VectorOp.PACK)),
+            activation.eq(Cat(element.op == op for op in self._functions).any()),
             select.eq((element.op == VectorOp.SELECT) | (element.op == VectorOp.SELECT_ZERO)),
             self.issue.eq(walker.o.valid & walker.o.ready),
             self.issue_pe.eq(self.issue & ~activation),
@@ -189,7 +215,7 @@ class VectorEngine(wiring.Component):
         may_read, has_read = Signal(), Signal()
         in_flight = Signal()
         scratch = (self._read_one_by_one, self._read_at_once)[self.scratch_reads - 1]
-        reads = (walker.o.valid & may_read, ~is_function(element.op))
+        reads = (walker.o.valid & may_read, ~has_one_operand(element.op))
         m.d.comb += has_read.eq(scratch(m, element, *reads) & self._read_parameters(m, element, *reads))
         self._read(m, element, select)
         bank_issue, bank = self._activate(m, element, self.issue & activation, arrival)
@@ -267,23 +293,34 @@ class VectorEngine(wiring.Component):
             with m.Case(Source.SCRATCH):
                 m.d.comb += self.a.eq(self._scratch_words[0])
             with m.Case(Source.SUMS):
-                m.d.comb += self.a.eq(self.sums.data)
+                m.d.comb += self.a.eq(Cat(word[: self.format.width] for word in self.sums.data))
             with m.Default():
                 m.d.comb += self.a.eq(wide[0])
         m.d.comb += self.b.eq(Mux(b_scratch, self._scratch_words[1], wide[1]))
+        more = self._sum_bits - self.format.width
+        self._whole = self.a.as_value()
+        if more:  # the sum itself, or a word with its sign
+            of_sums = a_source == Source.SUMS
+            uppers = [
+                Mux(of_sums, total[-more:], word[-1].replicate(more))
+                for total, word in zip(self.sums.data, self.a, strict=True)
+            ]
+            self._whole = Cat(Cat(word, upper) for word, upper in zip(self.a, uppers, strict=True))
 
     def _activate(self, m, element, issue, arrival):
         """Hold a vector while its lanes pass the units, bank by bank, and say what arrives and when it set out."""
         read, function, running = Signal(), Signal.like(self.function, reset_less=True), Signal()
-        wide = self.lanes * self.format.width
-        vector, second = Signal(wide, reset_less=True), Signal(wide, reset_less=True)
+        limit = Signal.like(self.limit, reset_less=True)
+        vector = Signal(self.lanes * self._sum_bits, reset_less=True)
+        second = Signal(self.lanes * self.format.width, reset_less=True)
         bank = Signal(range(self.banks), reset_less=True)
         waiting, current, following = Signal(arrival), Signal(arrival), Signal(arrival)
         m.d.sync += read.eq(issue)
         with m.If(issue):
             m.d.sync += [waiting.address.eq(element.d), waiting.end.eq(element.end)]
+            m.d.sync += limit.eq(Array(C(most, len(limit)) for most in _LIMITS)[element.bits])
             with m.Switch(element.op):
-                for op, number in _FUNCTIONS.items():
+                for op, number in self._functions.items():
                     with m.Case(op):
                         m.d.sync += function.eq(number)
         with m.If(running):
@@ -291,11 +328,11 @@ class VectorEngine(wiring.Component):
             with m.If(bank == self.banks - 1):
                 m.d.sync += running.eq(0)
         with m.If(read):
-            m.d.sync += [vector.eq(self.a), second.eq(self.b), self.function.eq(function)]
+            m.d.sync += [vector.eq(self._whole), second.eq(self.b), self.function.eq(function), self.limit.eq(limit)]
             m.d.sync += [current.eq(waiting), bank.eq(0), running.eq(1)]
 
         m.d.comb += [
-            Cat(self.to_activate).eq(vector.word_select(bank, self.units * self.format.width)),
+            Cat(self.to_activate).eq(vector.word_select(bank, self.units * self._sum_bits)),
             Cat(self.to_pack).eq(second.word_select(bank, self.units * self.format.width)),
             following.output.eq(Output.ACTIVATION),
             following.bank.eq(bank),
@@ -322,7 +359,13 @@ class VectorEngine(wiring.Component):
             earliest.eq(Mux(activation, first, Mux(arithmetic, total, product))),
             latest.eq(Mux(activation, last, earliest)),
             may_read.eq(~(element.after & in_flight) & ~self.drain),
-            ready.eq((earliest > horizon) & ~(activation & (pause != 0)) & may_read & has_read),
+            ready.eq(
+                (earliest > horizon)
+                & ~(activation & (pause != 0))
+                & may_read
+                & has_read
+                & ((element.a_source != Source.SUMS) | self.sums_free)
+            ),
             lacks_pes.eq(~self.pes_free & ~activation),
             elements.ready.eq(ready & ~lacks_pes),
             self.waiting.eq(elements.valid & ready & lacks_pes),

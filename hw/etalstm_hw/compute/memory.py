@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import memory, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw.contract import LANE_ADDRESS_BITS, Memory
 from etalstm_hw.stream import LaneWrite, vector_layout
@@ -61,6 +61,57 @@ class BeatMemory(wiring.Component):
         return m
 
 
+def read_port(vector, depth):
+    """Signature of a memory's read port."""
+    return memory.ReadPort.Signature(addr_width=(depth - 1).bit_length(), shape=vector)
+
+
+def write_port(vector, depth, granularity):
+    """Signature of a memory's write port."""
+    return memory.WritePort.Signature(addr_width=(depth - 1).bit_length(), shape=vector, granularity=granularity)
+
+
+def use(m, mine, port):
+    """Let a read port of a memory do what is asked of one's own."""
+    m.d.comb += [port.addr.eq(mine.addr), port.en.eq(mine.en), mine.data.eq(port.data)]
+
+
+class ScratchMemory(wiring.Component):
+    """The scratch words of all lanes, twice if there are two reads in a cycle.
+
+    Parameters
+    ----------
+    vector : ArrayLayout
+    depth, reads : int
+        Vectors; read ports, 1 or 2.
+
+    Members
+    -------
+    scratch_a, scratch_b : :py:`Out(memory.ReadPort.Signature(...))`
+        Read ports; with one there is no ``scratch_b``.
+    scratch : :py:`Out(memory.WritePort.Signature(...))`
+        With an enable for each lane.
+    """
+
+    def __init__(self, vector, depth, reads):
+        self._vector, self._depth, self._names = vector, depth, ("scratch_a", "scratch_b")[:reads]
+        super().__init__(
+            {name: Out(read_port(vector, depth)) for name in self._names}
+            | {"scratch": Out(write_port(vector, depth, 1))}
+        )
+
+    def elaborate(self, platform):
+        """One memory for each read port."""
+        m = Module()
+        for name in self._names:
+            storage = memory.Memory(shape=self._vector, depth=self._depth, init=[])
+            m.submodules[name] = storage
+            use(m, getattr(self, name), storage.read_port())
+            port = storage.write_port(granularity=1)
+            m.d.comb += [port.addr.eq(self.scratch.addr), port.data.eq(self.scratch.data), port.en.eq(self.scratch.en)]
+        return m
+
+
 class LaneMemories(wiring.Component):
     """Weights, biases, scratch words and partial sums of all lanes of a channel.
 
@@ -98,27 +149,19 @@ class LaneMemories(wiring.Component):
     ):
         self.beat_words = beat_words
         self.vector = vector = vector_layout(format, lanes)
-        depths = {"weights": weight_depth, "bias": bias_depth, "scratch_a": scratch_depth, "sums": queue_depth}
-        self.depths = depths | ({"scratch_b": scratch_depth} if scratch_reads == 2 else {})
+        self.depths = {
+            "weights": weight_depth, "bias": bias_depth, "scratch_a": scratch_depth, "sums": queue_depth,
+        }  # fmt: skip
+        self._scratch = ScratchMemory(vector, scratch_depth, scratch_reads)
         self._weights = BeatMemory(vector, beat_words, weight_depth)
         self._others = {
-            name: memory.Memory(shape=vector, depth=depth, init=[])
-            for name, depth in self.depths.items()
-            if name != "weights"
+            name: memory.Memory(shape=vector, depth=self.depths[name], init=[]) for name in ("bias", "sums")
         }
-
-        def read_port(depth):
-            return Out(memory.ReadPort.Signature(addr_width=(depth - 1).bit_length(), shape=vector))
-
-        def write_port(depth, granularity):
-            width = (depth - 1).bit_length()
-            return Out(memory.WritePort.Signature(addr_width=width, shape=vector, granularity=granularity))
-
         super().__init__(
-            {name: read_port(depth) for name, depth in self.depths.items()}
+            dict(self._scratch.signature.members)
+            | {name: Out(read_port(vector, self.depths[name])) for name in ("weights", "bias", "sums")}
             | {
-                "scratch": write_port(scratch_depth, 1),
-                "new_sums": write_port(queue_depth, None),
+                "new_sums": Out(write_port(vector, queue_depth, None)),
                 "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "no_memory": Out(1),
                 "no_address": Out(1),
@@ -129,14 +172,13 @@ class LaneMemories(wiring.Component):
         """Put the writers in front of each memory."""
         m = Module()
         load, request = self.load, self.load.p
-        m.submodules.weights = self._weights
-        ports = {"weights": self._weights.read}
+        m.submodules.scratch, m.submodules.weights = self._scratch, self._weights
+        for name in self._scratch.signature.members:
+            connect(m, flipped(getattr(self, name)), getattr(self._scratch, name))
+        use(m, self.weights, self._weights.read)
         for name, storage in self._others.items():
             m.submodules[name] = storage
-            ports[name] = storage.read_port()
-        for name, port in ports.items():
-            mine = getattr(self, name)
-            m.d.comb += [port.addr.eq(mine.addr), port.en.eq(mine.en), mine.data.eq(port.data)]
+            use(m, getattr(self, name), storage.read_port())
 
         m.d.comb += load.ready.eq(1)
         with m.If(load.valid & (request.memory != Memory.WEIGHTS) & (request.memory != Memory.BIAS)):
@@ -150,10 +192,6 @@ class LaneMemories(wiring.Component):
                 m.d.comb += self.no_address.eq(refused)
                 with m.If(~refused):
                     m.d.comb += port.en.eq(request.enable)
-
-        scratches = [storage for name, storage in self._others.items() if name.startswith("scratch")]
-        for port in [storage.write_port(granularity=1) for storage in scratches]:
-            m.d.comb += [port.addr.eq(self.scratch.addr), port.data.eq(self.scratch.data), port.en.eq(self.scratch.en)]
 
         sums = self._others["sums"].write_port()
         m.d.comb += [sums.addr.eq(self.new_sums.addr), sums.data.eq(self.new_sums.data), sums.en.eq(self.new_sums.en)]

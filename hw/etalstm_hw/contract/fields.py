@@ -156,8 +156,9 @@ FIELDS = {
         "backward": 1,  # of the backward pass, Wᵀδ or dW: which of the SHARES it may use
     },
     # For every element of the two loops d = op(a, b) in all lanes; each of the three addresses has strides of its own.
+    # BAD_FIELD: an operation that the machine does not have, a source that b cannot have, `bits` that no integer has.
     Opcode.VECTOR: {
-        "op": 4,  # a VectorOp
+        "op": 5,  # a VectorOp
         "a_source": 2,  # a Source
         "b_source": 2,
         "a": LANE_ADDRESS_BITS,  # for PARAMETER: its number
@@ -171,6 +172,7 @@ FIELDS = {
         "d_outer": COUNT_BITS,  # ... d
         "d_inner": COUNT_BITS,
         "serial": 1,  # each run of the inner loop waits until the results of the run before are written
+        "bits": 4,  # of QUANTISE and SATURATED: of the integers, 8 to 15
     },
     # Transposes squares of vectors. Square q (of `outer`) reads vectors lane_address + q·outer_stride + i·inner_stride
     # for i < rows from the scratch memory. For each lane l < lanes it writes the words of that lane, word i that of
@@ -227,6 +229,41 @@ FIELDS = {
         "start": 1,
         "finish": 1,
         "narrow": 1,  # the paired MAC's weights are bfloat16, two tiles in a vector
+    },
+    # Only of machines whose products are integers, as PRODUCT. Reads `blocks` blocks as CAST does, by `address`,
+    # `channel`, `tile` and `tiles_per_channel`, all of their lanes: words that are integers. Together they are an array
+    # of `batch` sequences. Element (block·`gates` + gate)·lanes + lane of a sequence is that word of it. For each
+    # sequence its digits that are not zero are sent, upper ones first. The whole array is sent `repeats` times. An
+    # integer from -127 to 127 is one digit. With `wide` integers are up to ±16,319: one beyond ±127 is upper·128 +
+    # lower, with a lower digit from -64 to 63. What integers beyond that become is undefined.
+    # BAD_FIELD: a count of 0; more than four gates; a block larger than the broadcaster's buffer, or an array whose
+    # sequences, each in whole patches of four beats, are; more sequences than the machine has sums of a tile for.
+    Opcode.SEND: {
+        "address": ADDRESS_BITS,
+        "kind": KIND_BITS,  # a Traffic
+        "compressed": 1,  # the blocks are streams
+        "channel": CHANNEL_BITS,
+        "tile": TILE_BITS,
+        "tiles_per_channel": TILE_BITS,
+        "blocks": COUNT_BITS,
+        "gates": 3,
+        "batch": COUNT_BITS,
+        "wide": 1,
+        "repeats": COUNT_BITS,
+    },
+    # Multiplies the digits of the paired SEND by weights of 8 bits, and adds the products to sums. A row of weights is
+    # 2·PEs weights of each lane, for as many vectors of sums: it is `PEs`/2 vectors of the weight memory, of whose
+    # words byte n of vector v is the weight for vector 4·v + n of the sums. Element e of a sequence meets row e of
+    # those from `weights` on, the n-th time that the array is sent row n·rows + e. Sums of the first sequence are the
+    # 2·PEs vectors from `sums` on; those of the next sequence follow, then those of the next time.
+    # BAD_FIELD: `weights` or `sums` is no multiple of the vectors of a row, or of the sums of a sequence. BAD_ADDRESS:
+    # a weight or a sum outside its memory.
+    Opcode.PRODUCT: {
+        "weights": LANE_ADDRESS_BITS,
+        "rows": COUNT_BITS,
+        "sums": LANE_ADDRESS_BITS,
+        "adds": 1,  # the sums are added to those that are there
+        "backward": 1,  # as in MAC
     },
 }
 ADVANCES = len(FIELDS[Opcode.ADVANCE]) // 2  # additions of an ADVANCE

@@ -26,6 +26,8 @@ class Opcode(IntEnum):
     LOAD_ROWS = 7
     LOOP = 8
     ADVANCE = 9
+    SEND = 10
+    PRODUCT = 11
 
 
 ENGINE_OF = {
@@ -36,16 +38,27 @@ ENGINE_OF = {
     Opcode.STORE: Engine.STORE,
     Opcode.TRANSPOSE: Engine.STORE,
     Opcode.CAST: Engine.CAST,
+    Opcode.SEND: Engine.CAST,
+    Opcode.PRODUCT: Engine.MAC,
 }
+
+OF_FLOATS = (Opcode.MAC, Opcode.CAST)
+OF_INTEGERS = (Opcode.PRODUCT, Opcode.SEND)
+"""What only machines whose products are float32 can do, and what only those whose products are integers can do."""
+
+
+def is_known(opcode: Opcode, integers: bool) -> bool:
+    """Tell whether a machine executes an opcode: one whose products are `integers`, or float32."""
+    return opcode not in (OF_FLOATS if integers else OF_INTEGERS)
 
 
 class Memory(IntEnum):
     """The memories of a lane, as LOAD and STORE name them."""
 
-    WEIGHTS = 0  #: written by LOAD, read by MAC
+    WEIGHTS = 0  #: written by LOAD, read by MAC and PRODUCT
     SCRATCH = 1  #: written by LOAD and VECTOR, read by VECTOR and STORE
     BIAS = 2  #: written by LOAD, read by MAC when a sum starts
-    SUMS = 3  #: partial sums: written by MAC, read by MAC, VECTOR and STORE
+    SUMS = 3  #: partial sums: written by MAC or PRODUCT, read by these and by VECTOR; those of MAC by STORE, too
 
 
 class Source(IntEnum):
@@ -68,6 +81,32 @@ class VectorOp(IntEnum):
     SELECT_ZERO = 6  #: -0 + b where a is ±0, else the destination keeps its value
     PACK = 7  #: bfloat16(a) in the low half, bfloat16(b) in the high half: two weights of a narrow CAST
     ADD_POSITIVE = 8  #: a + b where the sign of a is + and a is not 0, else the destination keeps its value
+    # Only of machines whose products are integers. Integers in words have 32 bits, with their sign; a partial sum has
+    # SUM_BITS. An exponent is the integer in the ten lower bits of b, with its sign.
+    CONVERT = 9  #: the integer a as float32, rounded once, times 2^b: of what is below 2^-126 its zero
+    QUANTISE = 10  #: the float32 a times 2^b, rounded to an integer, and clamped to what `bits` can hold
+    SATURATED = 11  #: the integer 1 where QUANTISE clamps, else 0
+    SCALE = 12  #: the float32 a times 2^b; of what is below 2^-126 its zero
+    EXPONENT = 13  #: the least integer n, from -126 on, with |a| < 2^n
+    LARGEST = 14  #: the larger of |a| and |b|
+    INSERT = 15  #: the lowest byte of a below the three lower bytes of b
+    ADD_INTEGERS = 16  #: the integer a + b
+    SUBTRACT_INTEGERS = 17  #: the integer a - b
+
+
+OF_ONE_OPERAND = (VectorOp.SIGMOID, VectorOp.TANH, VectorOp.EXPONENT)
+"""Operations that have no operand b."""
+
+OPS_OF_INTEGERS = tuple(op for op in VectorOp if op >= VectorOp.CONVERT)
+"""What only machines whose products are integers do."""
+
+COMMON_OPS = tuple(op for op in VectorOp if op not in OPS_OF_INTEGERS)
+"""What all machines do."""
+
+
+def last_op(integers: bool) -> VectorOp:
+    """Give the last operation of a machine whose products are `integers`, or float32."""
+    return max(VectorOp if integers else COMMON_OPS)
 
 
 class Start(IntEnum):

@@ -5,7 +5,7 @@ from enum import IntEnum
 from etalstm_hw.contract.parameters import PARAMETERS
 
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 11
+VERSION = 12
 
 
 class Status(IntEnum):
@@ -38,7 +38,7 @@ class Register(IntEnum):
     MAGIC = 0x000  #: the constant MAGIC
     VERSION = 0x004  #: the constant VERSION
     PRESET = 0x008  #: hash of the configuration
-    SHAPE = 0x00C  #: channels in bits 15:0, lanes in bits 31:16
+    SHAPE = 0x00C  #: channels in bits 15:0, lanes in bits 23:16, PEs of integers of a lane in bits 31:24
     CONTROL = 0x010  #: write START or ABORT
     STATUS = 0x014  #: a Status; RUNNING until the machine has come to rest
     ERROR_ENGINE = 0x018  #: the engine that stopped the program

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from etalstm_hw.contract import BINARY32
+from etalstm_hw.contract import BINARY32, VectorOp
 from etalstm_hw.contract.activation_tables import (
     COEFFICIENT_BITS,
     FIRST,
@@ -14,12 +14,16 @@ from etalstm_hw.contract.activation_tables import (
     OFFSET_BITS,
     PACK,
     SEGMENT_BITS,
+    SIGMOID,
     TANH,
     coefficients,
 )
 from etalstm_hw.fp.format import Float, round_to_half
 from etalstm_hw.fp.normalise import normalise
 from etalstm_hw.fp.pipeline import register
+
+FUNCTIONS = {VectorOp.SIGMOID: SIGMOID, VectorOp.TANH: TANH, VectorOp.PACK: PACK}
+"""What the unit computes, and the number of the function."""
 
 LINE = data.StructLayout({f"c{n}": bits for n, bits in enumerate(COEFFICIENT_BITS)})
 """A line of the coefficient memory."""

@@ -4,33 +4,20 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm_hw.contract import COUNT_BITS, LANE_ADDRESS_BITS
+from etalstm_hw.contract import LANE_ADDRESS_BITS, Opcode, Status
 from etalstm_hw.integer.array import IntegerArray, Term
 from etalstm_hw.integer.lane import lane_weights
 from etalstm_hw.integer.pe import IntegerPE
 from etalstm_hw.integer.sender import Sent
 from etalstm_hw.integer.widths import WIDE
-
-
-class Product(data.StructLayout):
-    """The product of an array of integers and some weights.
-
-    Members
-    -------
-    weights, rows : address of the first tile's weights, and rows of weights that each tile has
-    sums : number of the first sum. Those of the array's sequences follow each other, then come those of the next tile
-    adds : the sums are added to what is there
-    """
-
-    def __init__(self):
-        super().__init__({"weights": LANE_ADDRESS_BITS, "rows": COUNT_BITS, "sums": LANE_ADDRESS_BITS, "adds": 1})
+from etalstm_hw.stream import instruction_layout
 
 
 class ProductEngine(wiring.Component):
-    """Multiplies the digits of arrays by weights, one a cycle, and keeps the sums.
+    """Executes PRODUCT: multiplies the digits of arrays by weights, one a cycle, and keeps the sums.
 
     A tile is as many outputs as all lanes' PEs have sums. The digits of an array are sent once for each tile. A row of
-    the weight memory has the weights of one element for one tile.
+    the weight memory has the weights of one element for one tile. The first error stops the engine until reset.
     ::
 
         digits ─► step ─│─► weights' address ─│─► array ─► sums ─► memory ─► read
@@ -41,35 +28,41 @@ class ProductEngine(wiring.Component):
     lanes, pes : int
         Lanes of a channel, and PEs of each.
     depth : int
-        Pairs of sums that there are of each PE: a power of two. Numbers of sums are modulo `depth`.
+        Pairs of sums that there are of each PE: a power of two.
     elements : int
         Of a sequence at most.
     weight_depth : int
-        Rows of weights.
+        Rows of weights, a power of two.
     pe : callable
         Makes a PE with the ports and the times of :class:`IntegerPE`. ``ValueError`` if a size is none that is allowed.
 
     Members
     -------
-    i : :py:`In(stream.Signature(Product()))`
+    i : :py:`In(stream.Signature(instruction_layout(Opcode.PRODUCT)))`
         Products, each taken with its last digit.
     digits : :py:`In(stream.Signature(Sent(elements)))`
     weights : :py:`In(memory.ReadPort.Signature(...))`
         Of the weights of all lanes.
     read : :py:`Out(memory.ReadPort.Signature(...))`
-        A vector of sums, one of each lane. Its address is, from the top: number of the sum, 1 for high weights, PE. The
-        vector is there in the next cycle only.
+        A vector of sums, one of each lane. Its address is, from the top: number of the sum, 1 for high weights, PE. So
+        the vectors of a tile of a sequence follow each other. The vector is there in the next cycle only.
     read_free : :py:`Out(1)`
         ``read`` may be enabled in this cycle.
+    drain : :py:`In(1)`
+        Take no digit.
     done : :py:`Out(1)`
         With a product's last sum.
-    busy : :py:`Out(1)`
+    issue, active, busy : :py:`Out(1)`
+        A digit is multiplied; there is a product; anything is left to do.
+    status : :py:`Out(Status)`
+        ``IDLE``, or what was wrong with a product or where it reached.
     """
 
     def __init__(self, lanes, pes, *, depth, elements, weight_depth, pe=IntegerPE):
-        if depth < 1 or depth & (depth - 1):
-            raise ValueError(f"depth must be a power of two, got {depth}")
-        self._pes, self._depth = pes, depth
+        for name, value in (("depth", depth), ("weight_depth", weight_depth)):
+            if value < 1 or value & (value - 1):
+                raise ValueError(f"{name} must be a power of two, got {value}")
+        self._pes, self._depth, self._rows = pes, depth, weight_depth
         weights = data.ArrayLayout(lane_weights(pes), lanes)
         self._sums = data.ArrayLayout(WIDE, lanes)
         self._tag = data.StructLayout({"sum": range(depth), "end": 1})
@@ -77,13 +70,14 @@ class ProductEngine(wiring.Component):
         weight_bits, sum_bits = (weight_depth - 1).bit_length(), (2 * pes * depth - 1).bit_length()
         super().__init__(
             {
-                "i": In(stream.Signature(Product())),
+                "i": In(stream.Signature(instruction_layout(Opcode.PRODUCT))),
                 "digits": In(stream.Signature(Sent(elements))),
                 "weights": In(memory.ReadPort.Signature(addr_width=weight_bits, shape=weights)),
                 "read": Out(memory.ReadPort.Signature(addr_width=sum_bits, shape=self._sums)),
                 "read_free": Out(1),
-                "done": Out(1),
-                "busy": Out(1),
+                "drain": In(1),
+                **dict.fromkeys(("done", "issue", "active", "busy"), Out(1)),
+                "status": Out(Status),
             }
         )
 
@@ -92,30 +86,46 @@ class ProductEngine(wiring.Component):
         m = Module()
         m.submodules.array = array = self._array
         step, valid = Signal(Term(self._tag), reset_less=True), Signal()
-        address = Signal.like(self.weights.addr, reset_less=True)
-        leaves = Signal()
+        row, number = (
+            Signal(LANE_ADDRESS_BITS + 2, name=name, reset_less=True) for name in ("row", "number")
+        )  # so wide that none wraps around before it is refused
+        leaves, beyond = Signal(), Signal()
         m.d.comb += [
+            beyond.eq(valid & ((row >= self._rows) | (number >= self._depth))),
             array.terms.p.eq(step),
-            array.terms.valid.eq(valid),
-            leaves.eq(~valid | array.terms.ready),
-            self.weights.addr.eq(address),
-            self.weights.en.eq(valid & array.terms.ready),
+            array.terms.p.tag.sum.eq(number),
+            array.terms.valid.eq(valid & ~beyond),
+            leaves.eq(~valid | (array.terms.ready & ~beyond)),
+            self.issue.eq(array.terms.valid & array.terms.ready),
+            self.weights.addr.eq(row),
+            self.weights.en.eq(self.issue),
             array.weights.eq(self.weights.data),
         ]
-        self._make_steps(m, step, valid, address, leaves)
+        misplaced = self._make_steps(m, step, valid, row, number, leaves)
+        with m.If(self.status == Status.IDLE):
+            with m.If(beyond):
+                m.d.sync += self.status.eq(Status.BAD_ADDRESS)
+            with m.Elif(misplaced):
+                m.d.sync += self.status.eq(Status.BAD_FIELD)
         self._keep_sums(m, array)
-        m.d.comb += self.busy.eq(self.i.valid | valid | array.busy)
+        m.d.comb += [self.active.eq(self.i.valid | valid), self.busy.eq(self.active | array.busy)]
         return m
 
-    def _make_steps(self, m, step, valid, address, leaves):
-        """Find the weights of the next digit, and where its sum goes."""
+    def _make_steps(self, m, step, valid, row, number, leaves):
+        """Find the weights of the next digit, and where its sum goes; tell if the product's begin where none do."""
         i, digit, taken = self.i.p, self.digits.p, Signal()
         begun = Signal()  # the instruction has had its first digit
-        tile, number = Signal.like(i.weights, reset_less=True), Signal.like(i.sums, reset_less=True)
-        tile_now, number_now = Mux(begun, tile, i.weights), Mux(begun, number, i.sums)
+        of_row, of_tile = (2 * self._pes // 4).bit_length() - 1, (2 * self._pes).bit_length() - 1
+        tile, following = (Signal.like(row, name=name, reset_less=True) for name in ("tile", "following"))
+        tile_now, number_now = (
+            Mux(begun, register, field >> bits)
+            for register, field, bits in ((tile, i.weights, of_row), (following, i.sums, of_tile))
+        )
+        misplaced = self.i.valid & (i.weights[:of_row].any() | i.sums[:of_tile].any())
+        goes_on = leaves & ~misplaced & ~self.drain & (self.status == Status.IDLE)
         m.d.comb += [
-            taken.eq(self.i.valid & self.digits.valid & leaves),
-            self.digits.ready.eq(self.i.valid & leaves),
+            taken.eq(self.i.valid & self.digits.valid & goes_on),
+            self.digits.ready.eq(self.i.valid & goes_on),
             self.i.ready.eq(taken & digit.final),
         ]
         with m.If(leaves):
@@ -124,13 +134,14 @@ class ProductEngine(wiring.Component):
             m.d.sync += [
                 *(step[name].eq(digit[name]) for name in ("value", "lower", "ends", "last")),
                 step.alone.eq(~i.adds),
-                step.tag.sum.eq(number_now),
                 step.tag.end.eq(digit.final),
-                address.eq(tile_now + digit.element),
+                row.eq(tile_now + digit.element),
+                number.eq(number_now),
                 begun.eq(~digit.final),
-                number.eq(number_now + digit.last),
+                following.eq(number_now + digit.last),
                 tile.eq(Mux(digit.swept, tile_now + i.rows, tile_now)),
             ]
+        return misplaced
 
     def _keep_sums(self, m, array):
         """Two memories, of the sums of low weights and of high ones; the array reads first."""

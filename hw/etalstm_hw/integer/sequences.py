@@ -1,6 +1,6 @@
 """Arrays of integers that are to be sent sequence by sequence, and which of their digits are not zero."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -179,8 +179,11 @@ class SequenceMemory(wiring.Component):
                 out.en.eq(self.read.patch_enable),
                 self.read.masks[digit].eq(out.data),
             ]
+            before = Const(0)
             for n in range(PATCH_BEATS):
-                m.d.comb += [into.data[n].eq(Mux(place == n, nonzero[digit], 0)), into.en[n].eq(write & (place <= n))]
+                own = place == n
+                before |= own
+                m.d.comb += [into.data[n].eq(Mux(own, nonzero[digit], 0)), into.en[n].eq(write & before)]
 
     def _count(self, m, write, first, address, nonzero):
         m.submodules.sums = sums = memory.Memory(shape=self._sizes.counts, depth=BANKS * self._sizes.sequences, init=[])

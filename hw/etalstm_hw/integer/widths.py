@@ -16,7 +16,7 @@ FIELD_BITS = 19
 WIDE = signed(integers.SUM_BITS)
 """Shape of a sum of any length that a plan accepts."""
 
-MANTISSA_BITS = 16
+MANTISSA_BITS = integers.MANTISSA_BITS
 """Bits of an element of one or two digits, with its sign."""
 
 DIGIT_SHIFT = SCALAR_BITS - 1

@@ -25,11 +25,16 @@ from etalstm_hw.contract import (
     Engine,
     Opcode,
     Status,
+    is_known,
 )
 from etalstm_hw.contract.distance import ROUND_TRIP
 from etalstm_hw.dma.load import LoadEngine
 from etalstm_hw.dma.store import StoreEngine
 from etalstm_hw.fp.activation import Activation
+from etalstm_hw.integer.broadcaster import sizes_of
+from etalstm_hw.integer.compute import IntegerCompute
+from etalstm_hw.integer.pe import IntegerPE
+from etalstm_hw.integer.sender import Sent
 from etalstm_hw.program.queue import InstructionQueue
 from etalstm_hw.stream import Completed, Dispatched, Group, Scalar, Slots, Windows
 
@@ -53,13 +58,15 @@ class Channel(wiring.Component):
         Sizes of everything.
     pe, activation : callable
         Make a PE and an activation unit for a format.
+    integer_pe : callable
+        Makes a PE of integers, if products are these.
 
     Members
     -------
     i : :py:`In(stream.Signature(Dispatched()))`
         Instructions for the four engines. Others are taken and reported.
     scalars : :py:`In(stream.Signature(Scalar(BINARY32)))`
-        What the broadcaster sends.
+        What the broadcaster sends; if products are integers :class:`~etalstm_hw.integer.sender.Sent`.
     parameters : :py:`In(data.ArrayLayout(BINARY32.width, PARAMETERS))`
         Values of ``Source.PARAMETER``; the first three are fixed and not looked at.
     slots : :py:`In(Slots())`
@@ -99,15 +106,15 @@ class Channel(wiring.Component):
         Something moved in the cycle before.
     """
 
-    def __init__(self, config, *, pe=OmniPE.of, activation=Activation):
+    def __init__(self, config, *, pe=OmniPE.of, activation=Activation, integer_pe=IntegerPE):
         self.config = config
-        self.pe, self.activation = pe, activation
+        self.pe, self.activation, self._integer_pe = pe, activation, integer_pe
         flags = ("store_done", "busy", "dma_busy", "mac_phase", "load_beats", "store_beats", "progress", "scalar_room")
         super().__init__(
             {name: Out(1) for name in flags}
             | {
                 "i": In(stream.Signature(Dispatched())),
-                "scalars": In(stream.Signature(Scalar(BINARY32))),
+                "scalars": In(stream.Signature(self._scalar)),
                 "parameters": In(data.ArrayLayout(BINARY32.width, PARAMETERS)),
                 "slots": In(Slots()),
                 "group": In(Group(config.address_bits)),
@@ -130,13 +137,7 @@ class Channel(wiring.Component):
         """Build the parts, then connect them: instructions, scalars, memory port, what the outside wants to know."""
         m = Module()
         config = self.config
-        depths = ("weight_depth", "bias_depth", "scratch_depth", "queue_depth")
-        m.submodules.compute = compute = Compute(
-            BINARY32, config.lanes, config.beat_words,
-            pe=self.pe, activation=self.activation,
-            activation_units=config.activation_units, scratch_reads=config.scratch_reads,
-            depths={name: getattr(config, name) for name in depths},
-        )  # fmt: skip
+        m.submodules.compute = compute = self._compute()
         transfer = (BINARY32, config.lanes, config.beat_words, config.address_bits)
         m.submodules.load = load = LoadEngine(
             *transfer, outstanding=config.outstanding_bursts, decompressor_words=config.codec_words
@@ -150,6 +151,25 @@ class Channel(wiring.Component):
         self._report(m, compute, load, store)
         self._classify(m, compute, queues, left | load.busy | store.busy)
         return m
+
+    @property
+    def _scalar(self):
+        """Layout of what the broadcaster sends."""
+        return Sent(sizes_of(self.config).elements) if self.config.integers else Scalar(BINARY32)
+
+    def _compute(self):
+        """Make the compute part."""
+        config = self.config
+        depths = ("weight_depth", "bias_depth", "scratch_depth", "queue_depth")
+        of_integers = {
+            "integer_pes": config.integer_pes, "integer_pe": self._integer_pe, "elements": sizes_of(config).elements,
+        }  # fmt: skip
+        make, more = (IntegerCompute, of_integers) if config.integers else (Compute, {})
+        return make(
+            BINARY32, config.lanes, config.beat_words, pe=self.pe, activation=self.activation,
+            activation_units=config.activation_units, scratch_reads=config.scratch_reads,
+            depths={name: getattr(config, name) for name in depths}, **more,
+        )  # fmt: skip
 
     def _dispatch(self, m, engines):
         """Give each engine a queue, and each instruction to the queue of its engine."""
@@ -172,7 +192,8 @@ class Channel(wiring.Component):
         m.d.comb += self.rooms.eq(Cat(queue.room for queue in queues.values()))
         with m.Switch(opcode):
             for code, engine in ENGINE_OF.items():
-                if engine in ENGINES and code != Opcode.LOAD_ROWS:  # of which only LOADs come here
+                # Of LOAD_ROWS only LOADs come here.
+                if engine in ENGINES and code != Opcode.LOAD_ROWS and is_known(code, self.config.integers):
                     queue = queues[ENGINES[engine]]
                     with m.Case(code):
                         m.d.comb += [queue.i.valid.eq(self.i.valid), self.i.ready.eq(queue.i.ready)]

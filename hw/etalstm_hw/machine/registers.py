@@ -91,7 +91,7 @@ class Registers(wiring.Component):
             Register.MAGIC: contract.MAGIC,
             Register.VERSION: contract.VERSION,
             Register.PRESET: config.digest,
-            Register.SHAPE: config.channels | config.lanes << 16,
+            Register.SHAPE: config.channels | config.lanes << 16 | config.integer_pes << 24,
             Register.STATUS: Mux(self.running, Status.RUNNING, self.status),  # its reason is known before its end
             Register.ERROR_ENGINE: self.engine,
             Register.ERROR_INSTRUCTION: self.instruction,

@@ -13,9 +13,10 @@ from etalstm_hw.axi.merge import ReadMerge
 from etalstm_hw.axi.reader import Reader
 from etalstm_hw.broadcast.broadcaster import Broadcaster
 from etalstm_hw.config import Config
-from etalstm_hw.contract import BINARY32, ENGINE_OF, Counter, Cycle, Engine, Opcode, Status
+from etalstm_hw.contract import BINARY32, ENGINE_OF, Counter, Cycle, Engine, Status
 from etalstm_hw.contract.distance import ROUND_TRIP, SETTLING, STAGES
 from etalstm_hw.dma.store import StoreEngine
+from etalstm_hw.integer.broadcaster import IntegerBroadcaster
 from etalstm_hw.machine.barrier import StoreBarrier
 from etalstm_hw.machine.branch import Branch
 from etalstm_hw.machine.channel import ENGINES, Channel
@@ -44,6 +45,11 @@ def top_signature(config: Config) -> wiring.Signature:
     )
 
 
+def make_broadcaster(config: Config):
+    """Make a broadcaster, of scalars or of the digits of integers."""
+    return (IntegerBroadcaster if config.integers else Broadcaster)(config)
+
+
 class Top(wiring.Component):
     """An accelerator with one AXI4-Lite port for its registers and several AXI4 ports for its memory.
 
@@ -51,7 +57,7 @@ class Top(wiring.Component):
     ----------
     config : Config
     channel, broadcaster : callable
-        Make a channel, or a broadcaster, of a configuration.
+        Make a channel, or a broadcaster, of a configuration; see :func:`make_broadcaster`.
     build : int
         What the BUILD register reads as, 32 bits.
 
@@ -68,7 +74,7 @@ class Top(wiring.Component):
         A program runs; the last program ended, but not with DONE.
     """
 
-    def __init__(self, config: Config, *, channel=Channel, broadcaster=Broadcaster, build: int = 0):
+    def __init__(self, config: Config, *, channel=Channel, broadcaster=make_broadcaster, build: int = 0):
         self.config, self._channel, self._broadcaster, self._build = config, channel, broadcaster, build
         super().__init__(top_signature(config))
 
@@ -77,7 +83,9 @@ class Top(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.registers = registers = Registers(config, build=self._build)
-        m.submodules.sequencer = sequencer = Sequencer(beat_bits=config.beat_bits, address_bits=config.address_bits)
+        m.submodules.sequencer = sequencer = Sequencer(
+            beat_bits=config.beat_bits, address_bits=config.address_bits, integers=config.integers
+        )
         m.submodules.counters = counters = Counters(config.channels)
         m.submodules.groups = groups = Groups(config)
         of_program, reset = self._program_domain(m, sequencer)
@@ -187,7 +195,7 @@ class Top(wiring.Component):
         """Give an instruction to all broadcasters that have a group, or to all channels; tell when."""
         connect(m, sequencer.o, rows.i)
         opcode, ready, posted = rows.o.p.word[: contract.OPCODE_BITS], Signal(), Signal()
-        is_cast = opcode == Opcode.CAST
+        is_cast = opcode.matches(*(code for code, engine in ENGINE_OF.items() if engine == Engine.CAST))
         rooms = Signal(len(ENGINES))
         m.d.program += rooms.eq(Cat(Cat(b.report.rooms[n] for b in tree).all() for n in range(len(ENGINES))))
         with m.Switch(opcode):

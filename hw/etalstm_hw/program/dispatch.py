@@ -5,7 +5,16 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw import contract
-from etalstm_hw.contract import ADDRESS_BITS, ADDRESS_REGISTERS, ENGINE_OF, HEADER_BITS, Engine, Opcode, Status
+from etalstm_hw.contract import (
+    ADDRESS_BITS,
+    ADDRESS_REGISTERS,
+    ENGINE_OF,
+    HEADER_BITS,
+    Engine,
+    Opcode,
+    Status,
+    is_known,
+)
 from etalstm_hw.program.buffer import NUMBER_BITS
 from etalstm_hw.program.loops import Fetched
 from etalstm_hw.stream import CHANNEL_ENGINES, Dispatched, instruction_layout
@@ -24,9 +33,11 @@ _COUNTS = {
     Opcode.TRANSPOSE: ("outer", "rows", "lanes"),
     Opcode.MAC: ("tiles",),
     Opcode.CAST: ("blocks", "gates", "batch", "lanes", "last_lanes", "tiles", "tiles_per_channel"),
+    Opcode.SEND: ("blocks", "gates", "batch", "repeats", "tiles_per_channel"),
+    Opcode.PRODUCT: (),
 }
 # Fields that must be 0: the broadcaster sees what every channel has stored, and nothing else of the channels.
-_ZEROS = {Opcode.CAST: ("wait_load", "wait_mac", "wait_vector")}
+_ZEROS = dict.fromkeys((Opcode.CAST, Opcode.SEND), ("wait_load", "wait_mac", "wait_vector"))
 
 
 def _pairs(word):
@@ -41,6 +52,11 @@ class Dispatch(wiring.Component):
     not 0. A HALT, and an instruction that is refused, stay where they are: they show when all before them were taken.
     Reset clears the address registers and the counts that waits are relative to.
 
+    Parameters
+    ----------
+    integers : bool
+        Products are integers, else float32: which opcodes there are.
+
     Members
     -------
     i : :py:`In(stream.Signature(Fetched()))`
@@ -52,7 +68,8 @@ class Dispatch(wiring.Component):
     number : :py:`Out(NUMBER_BITS)`        number of the first such instruction
     """
 
-    def __init__(self):
+    def __init__(self, integers=False):
+        self._integers = integers
         for opcode in _ADDRESSED:
             if contract.layout(opcode)["address"] != (HEADER_BITS, ADDRESS_BITS):
                 raise ValueError(f"{opcode.name}.address must be the first field after the header")
@@ -111,6 +128,8 @@ class Dispatch(wiring.Component):
         with m.Else():
             with m.Switch(word[: contract.OPCODE_BITS]):
                 for opcode, names in _COUNTS.items():
+                    if not is_known(opcode, self._integers):
+                        continue
                     fields = instruction_layout(opcode)(word[: instruction_layout(opcode).size])
                     bad = Cat(*(fields[name] == 0 for name in names), *(fields[n] != 0 for n in _ZEROS.get(opcode, ())))
                     with m.Case(opcode):

@@ -38,6 +38,8 @@ class Sequencer(wiring.Component):
     ----------
     beat_bits, address_bits : int
         Width of a memory beat and of a byte address.
+    integers : bool
+        Products are integers, else float32.
 
     Members
     -------
@@ -59,7 +61,8 @@ class Sequencer(wiring.Component):
                                          for the sequencer the number of the first instruction not handed on
     """
 
-    def __init__(self, *, beat_bits, address_bits):
+    def __init__(self, *, beat_bits, address_bits, integers=False):
+        self._integers = integers
         self._sizes = {"beat_bits": beat_bits, "address_bits": address_bits}
         super().__init__(
             {
@@ -137,7 +140,7 @@ class Sequencer(wiring.Component):
     def _connect(self, m):
         """Join the parts; give the last of them, and the number of the first instruction that was not handed on."""
         of_program = DomainRenamer("program")
-        buffer, loops, dispatch = ProgramBuffer(**self._sizes), Loops(), Dispatch()
+        buffer, loops, dispatch = ProgramBuffer(**self._sizes), Loops(), Dispatch(self._integers)
         for name, part in {"buffer": buffer, "loops": loops, "dispatch": dispatch}.items():
             m.submodules[name] = of_program(part)
         connect(m, flipped(self.data), buffer.data)

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 from etalstm_hw import contract
-from etalstm_hw.contract import Memory, Opcode, Source, Status, VectorOp
+from etalstm_hw.contract import OF_ONE_OPERAND, Memory, Opcode, Source, Status, last_op
 from etalstm_sim.checks.instruction import Instruction
 from etalstm_sim.checks.lanes import depth_of, leaves, source_depth
 from etalstm_sim.checks.refusals import Sizes
 
-_FUNCTIONS = (VectorOp.SIGMOID, VectorOp.TANH)  # they have one operand
 _ROWS = 4  # of a lane, in a LOAD_ROWS that is not `single`
 NOTHING = frozenset[Status]()
 
@@ -170,8 +169,8 @@ class Engines:
         return Check(work=fields["outer"] * (fields["rows"] + fields["lanes"] * beats), writes=writes)
 
     def _vector(self, fields: dict[str, int], address: int) -> Check:
-        has_b, config = fields["op"] not in _FUNCTIONS, self._config
-        if fields["op"] > max(VectorOp) or fields["a_source"] > max(Source):
+        has_b, config = fields["op"] not in OF_ONE_OPERAND, self._config
+        if fields["op"] > last_op(config.integers) or fields["a_source"] > max(Source):
             return Check(Status.BAD_FIELD, is_late=True)
         if has_b and fields["b_source"] not in (Source.SCRATCH, Source.PARAMETER):
             return Check(Status.BAD_FIELD, is_late=True)

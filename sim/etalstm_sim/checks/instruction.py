@@ -4,11 +4,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from etalstm_hw import contract
-from etalstm_hw.contract import ADVANCES, ENGINE_OF, Engine, Opcode, Status
+from etalstm_hw.contract import ADVANCES, ENGINE_OF, Engine, Opcode, Status, is_known
 from etalstm_sim.checks.refusals import COUNTS, OPCODES, WAITS
 
 _REMEMBERED = 1 << 16
-_KNOWN = frozenset(Opcode)
+_KNOWN = frozenset(opcode for opcode in Opcode if is_known(opcode, integers=False))
 _OF_CHANNELS = WAITS[:3]  # waits that a CAST cannot have
 
 

@@ -9,10 +9,10 @@ from functools import lru_cache
 
 from etalstm_hw import contract
 from etalstm_hw.config import Config
-from etalstm_hw.contract import Memory, Opcode, Source, Status, VectorOp
+from etalstm_hw.contract import OF_ONE_OPERAND, Memory, Opcode, Source, Status, is_known, last_op
 
 OPCODES = (1 << contract.OPCODE_BITS) - 1
-_KNOWN = frozenset(Opcode)
+_KNOWN = frozenset(opcode for opcode in Opcode if is_known(opcode, integers=False))
 ENDS = frozenset({Status.DONE, Status.STUCK, Status.BAD_FIELD, Status.BAD_ADDRESS, Status.BAD_STREAM, Status.OVERFLOW})
 """Statuses of a program of which the text says only that it ends."""
 
@@ -31,7 +31,6 @@ _OF_STREAMS = {
     Opcode.LOAD: {"bf16"},
     Opcode.STORE: {"bf16", "threshold", "log", "first", "start", "end"},
 }
-_FUNCTIONS = (VectorOp.SIGMOID, VectorOp.TANH)  # they have one operand
 _NOT_LOADED, _NOT_STORED = {Memory.SUMS}, {Memory.WEIGHTS, Memory.BIAS}
 
 
@@ -169,9 +168,9 @@ def _bad_field(opcode: Opcode, fields: dict[str, int], sizes: Sizes) -> bool:
     lanes = sizes.config.lanes
     match opcode:
         case Opcode.VECTOR:
-            has_b = fields["op"] not in _FUNCTIONS
+            has_b = fields["op"] not in OF_ONE_OPERAND
             return (
-                fields["op"] > max(VectorOp)
+                fields["op"] > last_op(sizes.config.integers)
                 or fields["a_source"] > max(Source)
                 or (has_b and fields["b_source"] not in (Source.SCRATCH, Source.PARAMETER))
             )

@@ -84,6 +84,8 @@ def training_run(session: Session, shape: TrainingShape, run: RandomRun) -> Iter
         if shape.masked:
             lengths = generator.integers(1, shape.steps + 1, shape.batch)
         h0, c0 = (draw(shape.state_shape) for _ in range(2)) if number else (None, None)
+        if h0 is not None and shape.execution.arithmetic.exact:
+            h0 = np.clip(h0, -1, 1)
         tokens, x = None, draw(shape.x_shape, ZERO_INPUTS)
         if shape.execution.shared_tokens:
             tokens = generator.integers(0, shape.execution.shared_tokens, shape.x_shape[:2])

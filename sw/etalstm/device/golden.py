@@ -193,6 +193,11 @@ class IntegerSession(GoldenSession):
         peaks = [product.delta_peak for layer in self._multiplied for product in layer]
         return Peaks(np.array([p.largest for p in peaks]), np.array([p.saturated for p in peaks]))
 
+    def _norm_terms(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Give norms of rows: with integers the machine has a row's whole gradient where its exponent is."""
+        rows = [column_norms(np.ascontiguousarray(product.weights.T)) for product in self._products]
+        return rows, [product.bias for product in self._products]
+
     def _gradient_sums(self) -> list[np.ndarray]:
         return [np.concatenate([p.weight_sums, p.bias_sums[:, None]], axis=1) for p in self._products]
 

@@ -38,11 +38,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from etalstm.network.shape import check_size
-from etalstm_hw.contract.integers import DIGIT_BITS, SUM_BITS, WEIGHT_BITS
+from etalstm_hw.contract.integers import DELTA_BITS, DIGIT_BITS, SUM_BITS, WEIGHT_BITS
+from etalstm_hw.contract.integers import largest_mantissa as most
 
 LEAST_EXPONENT = -126
 SMALLEST = 2.0**LEAST_EXPONENT  # the smallest normal float32
-DELTA_BITS = range(8, 16)
 DIGIT = 1 << (DIGIT_BITS - 1)  # weight of the second digit
 MOST_SATURATED = 2.0**-10
 HEADROOM = 1  # of an exponent that follows from the iteration before: twice the largest fits
@@ -114,11 +114,6 @@ def arithmetic_named(name: str, delta_bits: int | None = None) -> Arithmetic:
     if name not in ARITHMETICS:
         raise ValueError(f"arithmetic must be one of {', '.join(ARITHMETICS)}, got {name!r}")
     return ARITHMETICS[name] if delta_bits is None else ARITHMETICS[name].with_delta_bits(delta_bits)
-
-
-def most(bits: int) -> int:
-    """Give M: the largest mantissa of so many bits."""
-    return (DIGIT - 1) * DIGIT + DIGIT // 2 - 1 if bits == 15 else (1 << (bits - 1)) - 1
 
 
 def exponent_of(largest: np.ndarray | float) -> np.ndarray:

@@ -12,6 +12,10 @@ from etalstm.network.cells.cell import Cell
 from etalstm.network.execution import Execution
 from etalstm.network.shape import WORD_BYTES, NetworkShape
 from etalstm.network.slices import Parts
+from etalstm.plan.integers.backward import IntegerBackwardLayer
+from etalstm.plan.integers.forward import IntegerForwardLayer
+from etalstm.plan.integers.gradient import IntegerGradientLayer
+from etalstm.plan.integers.update import IntegerUpdateLayer
 from etalstm.plan.memory.allocation import machine_of_group
 from etalstm.plan.memory.memory_map import Placement, place, region_bytes
 from etalstm.plan.memory.network_map import NetworkMap
@@ -85,12 +89,14 @@ class Plan:
 
         A pass for each segment, and ``update``. Where the batch has parts, also: ``keep 0`` puts the gradients aside,
         ``add 0`` adds those that were put aside to the present ones, ``restore 0`` brings them back. Each number has
-        arrays of its own.
+        arrays of its own. With integers ``refresh`` makes integers of the weights that the host has written.
 
         Raises ``PlanError`` if a layer does not fit the lane memories, or the programs do not fit the memory.
         """
         nothing = np.zeros((self.network.layers, self.map.steps), bool)
         programs = self.named(*self.passes(nothing)) | {"update": self._program(self._update)} | self._accumulation()
+        if self.config.integers:
+            programs["refresh"] = self._program(self._refresh)
         self._check_fits(self.windows_bytes + region_bytes(self._extents(programs)))
         return programs
 
@@ -226,15 +232,19 @@ class Plan:
         for piece in segment:
             layer = network.layers[piece.layer]
             how = skipped[piece.layer], shares, self._skips
-            ForwardLayer(self.config, emitter, network, layer, *how).emit(piece.steps)
+            make = IntegerForwardLayer if self.config.integers else ForwardLayer
+            make(self.config, emitter, network, layer, *how).emit(piece.steps)
 
     def _backward(self, emitter: Emitter, network: NetworkMap, segment: Segment, skipped: list[Steps]) -> None:
         """Emit a segment's backward pass, and the weights' gradient of the layers whose first step it has."""
         for piece in reversed(segment):
             layer, steps = network.layers[piece.layer], skipped[piece.layer]
             above = skipped[piece.layer + 1] if piece.layer + 1 < len(skipped) else NO_STEPS
-            BackwardLayer(self.config, emitter, network, layer, steps, above, self._skips).emit(piece.steps)
-            if piece.steps.start == 0:
+            make = IntegerBackwardLayer if self.config.integers else BackwardLayer
+            make(self.config, emitter, network, layer, steps, above, self._skips).emit(piece.steps)
+            if self.config.integers:
+                IntegerGradientLayer(self.config, emitter, network, layer).emit()
+            elif piece.steps.start == 0:
                 for arrays in layer.products:
                     gradient = GradientLayer(self.config, emitter, network, arrays, steps)
                     if self.groups > 1:
@@ -246,8 +256,13 @@ class Plan:
         if self.groups > 1:
             SharedUpdate(self.config, emitter, self.map.products).emit()
         else:
+            update = IntegerUpdateLayer if self.config.integers else UpdateLayer
             for arrays in self.map.products:
-                UpdateLayer(self.config, emitter, arrays).emit()
+                update(self.config, emitter, arrays).emit()
+
+    def _refresh(self, emitter: Emitter) -> None:
+        for arrays in self.map.products:
+            IntegerUpdateLayer(self.config, emitter, arrays).refresh()
 
     def _program(self, emit: Callable[..., None], *arguments: Any) -> Program:
         """Make a program of what `emit` appends, which takes an emitter and the arguments."""

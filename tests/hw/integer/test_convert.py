@@ -4,14 +4,18 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
+from etalstm.formats.codec import pack_bf16
+from etalstm.golden.activation import sigmoid, tanh
 from etalstm.network.arithmetic import DELTA_BITS, SMALLEST, exponent_of, most, quantise, scaled
-from etalstm_hw.contract import BINARY32
+from etalstm_hw.contract import BINARY32, OPS_OF_INTEGERS, VectorOp
+from etalstm_hw.fp.activation import FUNCTIONS
 from etalstm_hw.integer.convert import Converter
 from etalstm_hw.integer.quantise import Quantiser
-from etalstm_hw.integer.unit import Function, IntegerUnit
+from etalstm_hw.integer.unit import ElementUnit, IntegerUnit
 from etalstm_hw.integer.widths import EXPONENT_BITS
 
 WIDEST = 16  # bits of a mantissa
+INTEGER_SUMS = (VectorOp.ADD_INTEGERS, VectorOp.SUBTRACT_INTEGERS)
 
 
 def stream(unit, outputs, **operands):
@@ -71,40 +75,53 @@ def test_what_is_no_number_is_told():
     assert list(mantissas[3:]) == [64, 0]
 
 
-def test_a_unit_does_what_its_function_says_whatever_is_beside_it():
-    rng, count = np.random.default_rng(4), 400
-    functions = rng.choice(list(Function), count)
+def is_op(ops, op):
+    return np.array([each == op for each in ops])
+
+
+@pytest.mark.parametrize("unit", [IntegerUnit, ElementUnit])
+def test_a_unit_does_what_its_operation_says_whatever_is_beside_it(unit):
+    rng, count = np.random.default_rng(4), 700
+    ops = rng.choice([*OPS_OF_INTEGERS] if unit is IntegerUnit else [*OPS_OF_INTEGERS, *FUNCTIONS], count)
     words = (rng.standard_normal(count) * np.exp2(rng.integers(-20, 20, count))).astype(np.float32)
     others = (words * rng.standard_normal(count)).astype(np.float32)
     words[::9], words[1::50] = 0, np.inf
-    bits = rng.choice([8, 12, 15], count)
-    sums, common, negate = (
-        rng.integers(-(1 << 39), 1 << 39, count),
-        rng.integers(-60, 60, count),
-        rng.random(count) < 0.5,
-    )
-    offsets, packed = rng.integers(-60, 60, count), rng.integers(0, 1 << 32, count)
-    exponents = np.where(negate, common - offsets, common + offsets)
-    is_function = {function: np.array([each is function for each in functions]) for function in Function}
-    a = np.where(is_function[Function.CONVERT], sums, words.view(np.uint32).astype(np.int64))
-    b = np.where(is_function[Function.LARGEST], others.view(np.uint32), offsets & 0xFFFFFFFF)
-    b = np.where(is_function[Function.INSERT], packed, b)
+    words[5::30] *= np.float32(2.0**100)
+    bits, sums = rng.choice([8, 12, 15], count), rng.integers(-(1 << 39), 1 << 39, count)
+    exponents, packed = rng.integers(-60, 60, count), rng.integers(0, 1 << 32, count)
+    a = np.where(is_op(ops, VectorOp.CONVERT), sums, words.view(np.uint32).astype(np.int64))
+    b = np.where(is_op(ops, VectorOp.LARGEST) | is_op(ops, VectorOp.PACK), others.view(np.uint32), exponents)
+    b = np.where([op in (VectorOp.INSERT, *INTEGER_SUMS) for op in ops], packed, b & 0xFFFFFFFF)
     finite = np.where(np.isfinite(words), words, np.float32(0))
-    quantised = np.array([quantise(v, n - 1 - e, n)[0] for v, e, n in zip(finite, exponents, bits, strict=True)])
+    quantised = [quantise(v, n - 1 - e, n) for v, e, n in zip(finite, exponents, bits, strict=True)]
+    with np.errstate(over="ignore"):
+        scales = np.ldexp(finite, exponents)
     expected = {
-        Function.CONVERT: scaled(sums, exponents).view(np.uint32),
-        Function.QUANTISE: quantised.astype(np.int32).view(np.uint32),
-        Function.EXPONENT: exponent_of(np.abs(finite)).astype(np.int32).view(np.uint32),
-        Function.LARGEST: np.maximum(np.abs(words), np.abs(others)).view(np.uint32),
-        Function.INSERT: (packed << 8 | words.view(np.uint32) & 0xFF).astype(np.uint32),
+        VectorOp.CONVERT: scaled(sums, exponents),
+        VectorOp.QUANTISE: np.array([number for number, _ in quantised]).astype(np.int32),
+        VectorOp.SATURATED: np.array([clamped for _, clamped in quantised]).astype(np.int32),
+        VectorOp.SCALE: np.where(np.abs(scales) < SMALLEST, np.copysign(np.float32(0), scales), scales),
+        VectorOp.EXPONENT: exponent_of(np.abs(finite)).astype(np.int32),
+        VectorOp.LARGEST: np.maximum(np.abs(words), np.abs(others)),
+        VectorOp.INSERT: (packed << 8 | words.view(np.uint32) & 0xFF).astype(np.uint32),
+        VectorOp.ADD_INTEGERS: (words.view(np.uint32) + packed).astype(np.uint32),
+        VectorOp.SUBTRACT_INTEGERS: (words.view(np.uint32) - packed).astype(np.uint32),
+        VectorOp.SIGMOID: sigmoid(words),
+        VectorOp.TANH: tanh(words),
+        VectorOp.PACK: pack_bf16(words, others),
     }
-    operands = {"a": a, "b": b, "common": common, "negate": negate, "limit": [most(n) for n in bits]}
-    z, saturated, not_finite = stream(
-        IntegerUnit(BINARY32), ["z", "saturated", "not_finite"], function=[f.value for f in functions], **operands
-    )
-    for function, wanted in expected.items():
-        mine = is_function[function] & (np.isfinite(words) | (function in (Function.CONVERT, Function.LARGEST)))
-        np.testing.assert_array_equal(z[mine].astype(np.uint32), wanted[mine], err_msg=str(function))
-    quantises = is_function[Function.QUANTISE]
-    assert saturated[quantises].any() and not saturated[~quantises].any()
-    np.testing.assert_array_equal(not_finite, quantises & ~np.isfinite(words))
+    operands = {"a": a, "b": b, "limit": [most(n) for n in bits]}
+    (z,) = stream(unit(BINARY32), ["z"], op=[int(op) for op in ops], **operands)
+    of_any_word = (VectorOp.CONVERT, VectorOp.LARGEST, VectorOp.INSERT, *INTEGER_SUMS, *FUNCTIONS)
+    for op in set(ops):
+        mine = is_op(ops, op) & (np.isfinite(words) | (op in of_any_word))
+        np.testing.assert_array_equal(
+            z[mine].astype(np.uint32), expected[op].view(np.uint32)[mine], err_msg=VectorOp(op).name
+        )
+    assert expected[VectorOp.SATURATED][is_op(ops, VectorOp.SATURATED)].any()
+
+
+def test_the_infinite_stays_infinite_when_it_is_scaled():
+    words = np.array([np.inf, -np.inf, np.nan], dtype=np.float32).view(np.uint32)
+    (z,) = stream(IntegerUnit(BINARY32), ["z"], op=[VectorOp.SCALE] * 3, a=words, b=[-60 & 0xFFFFFFFF] * 3)
+    np.testing.assert_array_equal(z.astype(np.uint32).view(np.float32), words.view(np.float32))

@@ -85,7 +85,7 @@ class Run:
         await self._read_all(ctx)
         ctx.set(self._chain.engine.i.p, last)
         ctx.set(self._chain.engine.i.valid, 1)
-        others = np.flatnonzero(np.arange(DEPTH) < last["sums"])
+        others = np.flatnonzero(np.arange(DEPTH) < last["sums"] * DEPTH // self.sums[..., 0].size)
         vectors = self.sums.reshape(-1, LANES)
         turn, ready = 0, False
         while not ready:
@@ -136,7 +136,7 @@ def test_has_the_sums_of_every_tile_and_adds_to_old_ones(pes, density, stalls):
         elements *= rng.random(elements.shape) < density
         rows, first = elements[:, 0].size, 7 * number
         arrays.append((elements, wide, repeats))
-        products.append({"weights": first, "rows": rows, "sums": at, "adds": adds})
+        products.append({"weights": first * pes // 2, "rows": rows, "sums": at * 2 * pes, "adds": adds})
         flat = elements.swapaxes(0, 1).reshape(sequences, -1)
         for tile in range(repeats):
             of_tile = weights[first + tile * rows : first + (tile + 1) * rows]

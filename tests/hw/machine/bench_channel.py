@@ -12,7 +12,19 @@ from cocotb.triggers import RisingEdge
 from etalstm.formats import codec
 from etalstm.golden import activation, arithmetic
 from etalstm_hw.contract import BINARY32 as FORMAT
-from etalstm_hw.contract import SHARES, SLOTS, Cycle, Memory, Opcode, Source, Start, Status, VectorOp, encode
+from etalstm_hw.contract import (
+    COMMON_OPS,
+    SHARES,
+    SLOTS,
+    Cycle,
+    Memory,
+    Opcode,
+    Source,
+    Start,
+    Status,
+    VectorOp,
+    encode,
+)
 from etalstm_hw.stream import CHANNEL_ENGINES, Completed, Group, Scalar, Slots
 from etalstm_sim.benches.axi_memory import AxiMemory
 from tests.hw.program.dispatched import dispatched, targets
@@ -108,7 +120,7 @@ class Program:
 
     def vector(self):
         r = self.random
-        op, b_source = r.choice(list(VectorOp)), r.choice([Source.SCRATCH, Source.SCRATCH, Source.PARAMETER])
+        op, b_source = r.choice(COMMON_OPS), r.choice([Source.SCRATCH, Source.SCRATCH, Source.PARAMETER])
         a_source = r.choice([Source.SCRATCH, Source.SUMS, Source.SCRATCH, Source.PARAMETER])
         fields = {
             "op": op,

@@ -6,7 +6,18 @@ from enum import IntEnum
 from itertools import product
 from typing import NamedTuple
 
-from etalstm_hw.contract import ENGINE_OF, FIELDS, MOST_GATES, Memory, Opcode, Source, Start, Status, VectorOp
+from etalstm_hw.contract import (
+    ENGINE_OF,
+    FIELDS,
+    MOST_GATES,
+    OF_ONE_OPERAND,
+    Memory,
+    Opcode,
+    Source,
+    Start,
+    Status,
+    VectorOp,
+)
 from etalstm_hw.program.buffer import RING_INSTRUCTIONS
 
 NO_OPCODE = "(none)"
@@ -24,7 +35,6 @@ ARCHITECTURES = (SKIPS_ZEROS, SENDS_ZEROS, FIXED_SHARES, TWO_GROUPS, "preset sim
 
 KEPT_INSTRUCTIONS = RING_INSTRUCTIONS // 2  # executed ones that stay in the sequencer's buffer
 ANOTHER_CHANNEL = "another channel"
-_FUNCTIONS = (VectorOp.SIGMOID, VectorOp.TANH)  # they have no operand b
 Condition = Callable[[dict[str, int]], int]
 """Tells from an instruction's fields whether it has a variant; 0: it has not."""
 _TRANSFERS: dict[str, Condition] = {
@@ -47,6 +57,10 @@ def _is(field: str, value: int) -> Condition:
     return lambda fields: fields[field] == value
 
 
+def _b_source(fields: dict[str, int]) -> int | None:
+    return None if fields["op"] in OF_ONE_OPERAND else fields["b_source"]
+
+
 VARIANTS: dict[Opcode, dict[str, Condition]] = {
     Opcode.HALT: {},
     Opcode.LOAD: _each("memory", Memory, Memory.SUMS) | _STREAMS | _TRANSFERS,
@@ -58,8 +72,8 @@ VARIANTS: dict[Opcode, dict[str, Condition]] = {
     Opcode.VECTOR: _each("op", VectorOp)
     | _each("a_source", Source)
     | {
-        "b_source SCRATCH": lambda fields: fields["op"] not in _FUNCTIONS and fields["b_source"] == Source.SCRATCH,
-        "b_source PARAMETER": lambda fields: fields["op"] not in _FUNCTIONS and fields["b_source"] == Source.PARAMETER,
+        "b_source SCRATCH": lambda fields: _b_source(fields) == Source.SCRATCH,
+        "b_source PARAMETER": lambda fields: _b_source(fields) == Source.PARAMETER,
         "serial": lambda fields: fields["serial"],
     },
     Opcode.STORE: _each("memory", Memory, Memory.WEIGHTS, Memory.BIAS)

@@ -4,6 +4,7 @@ from etalstm_hw.config import Config
 from etalstm_hw.contract import (
     ADDRESS_BITS,
     ADDRESS_REGISTERS,
+    COMMON_OPS,
     ENGINE_OF,
     LOOP_DEPTH,
     MOST_GATES,
@@ -127,7 +128,7 @@ class Program:
             VectorOp.SUBTRACT: constant,
             VectorOp.SELECT: constant,
         }
-        return {f"vector_{op.name}": (Opcode.VECTOR, loops | {"op": op} | sources.get(op, {})) for op in VectorOp}
+        return {f"vector_{op.name}": (Opcode.VECTOR, loops | {"op": op} | sources.get(op, {})) for op in COMMON_OPS}
 
     def _streams(self) -> Instructions:
         """Two logs: streams are appended, and read by LOADs and a CAST."""

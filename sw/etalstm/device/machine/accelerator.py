@@ -245,7 +245,7 @@ class Accelerator:
         expected = {
             Register.MAGIC: contract.MAGIC,
             Register.VERSION: contract.VERSION,
-            Register.SHAPE: config.channels | config.lanes << 16,
+            Register.SHAPE: config.channels | config.lanes << 16 | config.integer_pes << 24,
             Register.PRESET: config.digest,
         }
         found = {register: self._read(register) for register in expected}
@@ -273,7 +273,7 @@ def _identity(found: dict[Register, int]) -> str:
     if found[Register.MAGIC] != contract.MAGIC:
         return "no η-LSTM accelerator"
     names = [name for name, config in PRESETS.items() if config.digest == found[Register.PRESET]]
-    channels, lanes = found[Register.SHAPE] & 0xFFFF, found[Register.SHAPE] >> 16
+    channels, lanes = found[Register.SHAPE] & 0xFFFF, found[Register.SHAPE] >> 16 & 0xFF
     return (
         f"contract version {found[Register.VERSION]}, {channels} channels of {lanes} lanes, "
         f"{'preset ' + ' or '.join(names) if names else 'a preset that is not known here'}"

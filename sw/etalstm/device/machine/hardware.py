@@ -10,6 +10,7 @@ from etalstm.device.access import exclusive
 from etalstm.device.cards.xdma import XdmaTransport
 from etalstm.device.device import Device
 from etalstm.device.machine.accelerator import Accelerator
+from etalstm.device.machine.integer_session import IntegerHardwareSession
 from etalstm.device.machine.parts import PartedSession, shape_of_part
 from etalstm.device.machine.planning import first_room, plan_session
 from etalstm.device.machine.session import HardwareSession
@@ -38,10 +39,11 @@ class HardwareDevice(Device):
         If the whole batch does not fit, parts of it are worked on one after the other: as few as fit, of one slice at
         least. Of the numbers of groups that fit and that the slices allow, the fastest is taken.
         """
+        make = IntegerHardwareSession if self.accelerator.config.integers else HardwareSession
         for count in part_counts(shape.execution.slices):
             parts = Parts(shape.batch, shape.execution.slices, count)
             try:
-                session = HardwareSession(shape_of_part(shape, parts), self.accelerator, self._place, self._find, count)
+                session = make(shape_of_part(shape, parts), self.accelerator, self._place, self._find, count)
             except PlanError as error:
                 problem = error if count == 1 else PlanError(f"one of {count} slices does not fit: {error}")
                 continue

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from etalstm.device.selftest.bench import Bench, Finding, Outcome, cast, spans, transfer
+from etalstm.device.selftest.bench import Bench, Finding, Outcome, cast, transfer, wrong
 from etalstm.formats.codec import pack_bf16
 from etalstm.golden.activation import sigmoid, tanh
 from etalstm.golden.arithmetic import add, multiply
@@ -45,7 +45,7 @@ def vectors(bench: Bench) -> Outcome:
     for n, (op, (words, unit)) in enumerate(expected.items()):
         words = words.view(np.uint32)
         # A sum's first operand passes the multiplier: where that is wrong, nothing is known of the adder.
-        outcome.findings += _wrong(bench, op.name, words, np.where(unknown & (unit == "adder"), words, got[:, n]), unit)
+        outcome.findings += wrong(bench, op.name, words, np.where(unknown & (unit == "adder"), words, got[:, n]), unit)
         if op == VectorOp.MULTIPLY:
             unknown = (got[:, n] != words).any(axis=1, keepdims=True)
     return outcome
@@ -76,7 +76,7 @@ def parameters(bench: Bench) -> Outcome:
     expected, got = add(a, values[None, :, None]).view(np.uint32), bench.read(1, len(values))
     for n, number in enumerate(_PARAMETERS):
         suspect = f"parameter register {number}"
-        outcome.findings += _wrong(bench, f"parameter {number}", expected[:, n : n + 1], got[:, n : n + 1], suspect)
+        outcome.findings += wrong(bench, f"parameter {number}", expected[:, n : n + 1], got[:, n : n + 1], suspect)
     return outcome
 
 
@@ -130,7 +130,7 @@ def _sums_in_groups(bench: Bench, count: int) -> list[Finding]:
             what = f"scalars from channel {source}'s window give wrong sums in every lane"
             findings.append(Finding(what, f"the port of broadcaster {group}, or the broadcast"))
     unit = "way of sums (weights, partial sums, their adder)"
-    return findings or _wrong(bench, "MAC", expected.view(np.uint32), got, unit)
+    return findings or wrong(bench, "MAC", expected.view(np.uint32), got, unit)
 
 
 def _sum_of_products(start: np.ndarray | None, weights: np.ndarray, scalars: np.ndarray) -> np.ndarray:
@@ -164,7 +164,7 @@ def lane_memories(bench: Bench) -> Outcome:
 
     bench.run(emit)
     got = bench.read(depth + 1, depth)
-    outcome.findings += _wrong(bench, "weights", weights.view(np.uint32), got, "weights or partial sums")
+    outcome.findings += wrong(bench, "weights", weights.view(np.uint32), got, "weights or partial sums")
     return outcome
 
 
@@ -176,18 +176,3 @@ def _operands(generator, shape) -> np.ndarray:
     """Mix words of every kind, NaN and subnormals included, with numbers around 1."""
     words = generator.integers(0, 1 << 32, shape, np.uint32).view(np.float32)
     return np.where(generator.random(shape) < 0.5, words, _numbers(generator, shape))
-
-
-def _wrong(bench: Bench, what: str, expected: np.ndarray, got: np.ndarray, unit: str) -> list[Finding]:
-    """Name channels and lanes whose words (channels, vectors, lanes) differ, each channel with its first difference."""
-    findings = []
-    for channel in range(bench.config.channels):
-        different = expected[channel] != got[channel]
-        if different.any():
-            lanes = np.flatnonzero(different.any(axis=0))
-            vector, lane = np.argwhere(different)[0]
-            texts = (f"{words[channel, vector, lane]:#010x}" for words in (got, expected))
-            shown = "{} instead of {}".format(*texts)
-            where = f"channel {channel}, lanes {spans(lanes)}"
-            findings.append(Finding(f"{what} is wrong in {where}: {shown} in lane {lane}", f"the {unit} of {where}"))
-    return findings

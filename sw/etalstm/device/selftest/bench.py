@@ -169,3 +169,18 @@ def cast(program: Program, bench: Bench, vector: int, *, channel: int, lanes: in
         Opcode.CAST, reads=["scalars"], address=bench.beat(vector), kind=KIND, channel=channel,
         tiles_per_channel=1, blocks=1, gates=1, batch=1, lanes=lanes, last_lanes=lanes, tiles=tiles, start=1, finish=1,
     )  # fmt: skip
+
+
+def wrong(bench: Bench, what: str, expected: np.ndarray, got: np.ndarray, unit: str) -> list[Finding]:
+    """Name channels and lanes whose words (channels, vectors, lanes) differ, each channel with its first difference."""
+    findings = []
+    for channel in range(bench.config.channels):
+        different = expected[channel] != got[channel]
+        if different.any():
+            lanes = np.flatnonzero(different.any(axis=0))
+            vector, lane = np.argwhere(different)[0]
+            texts = (f"{words[channel, vector, lane]:#010x}" for words in (got, expected))
+            shown = "{} instead of {}".format(*texts)
+            where = f"channel {channel}, lanes {spans(lanes)}"
+            findings.append(Finding(f"{what} is wrong in {where}: {shown} in lane {lane}", f"the {unit} of {where}"))
+    return findings

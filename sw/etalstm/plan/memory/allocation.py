@@ -11,11 +11,22 @@ from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.plan.memory import layout
 from etalstm.plan.memory.arrays import CellArrays, LayerArrays, ParameterArrays, allocate_tokens
+from etalstm.plan.memory.integer_arrays import IntegerArrays, allocate
+from etalstm.plan.memory.integer_tiling import IntegerTiling, tile_integer_batch, tile_integer_layer
 from etalstm.plan.memory.memory_map import Array, MemoryMap
 from etalstm.plan.memory.operands import Sequence
 from etalstm.plan.memory.sent import SENDING_ARRAYS, TURNS, SendingRoom, SentOperand, ThresholdParameters
 from etalstm.plan.memory.shards import Exchange, Shards
-from etalstm.plan.memory.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Partition, stay, tile_batch, tile_layer
+from etalstm.plan.memory.tiling import (
+    NEEDED_ARRAYS,
+    BatchTiles,
+    LayerTiling,
+    Partition,
+    Span,
+    stay,
+    tile_batch,
+    tile_layer,
+)
 from etalstm_hw.config import Config
 from etalstm_hw.contract import MOST_GATES
 
@@ -65,6 +76,9 @@ def batch_of(
     config: Config, cell: Cell, hidden_size: int, batch: int, slices: int, *, sends: bool = False
 ) -> BatchTiles:
     """Choose how many sequences are worked on together: as many as every stage allows."""
+    if config.integers:
+        (stage,) = cell.stages
+        return tile_integer_batch(config, len(stage.gates), stage.vectors, hidden_size, batch)
     lanes = share_of_lanes(config, cell)
     tiles = [
         tile_batch(
@@ -95,6 +109,7 @@ class LayerAllocation:
         self._number, self._storage, self._masked = number, execution.storage.layer(number), masked
         self._batch, self._steps, self._partials = batch, steps, partials
         self._delta_inputs = execution.delta_inputs.layer(number)
+        self._exact = execution.arithmetic.exact
         self._units = Partition(network.hidden_size, config.channels, config.lanes)
         self._shared: dict[str, Sequence] = {}
         self.shards = [
@@ -105,6 +120,8 @@ class LayerAllocation:
         inputs = self._network.inputs_of(self._number) if product.operands[0] == "x" else 0
         gates, vectors = (len(product.gates), len(stage.gates)), scratch_vectors(stage, not self._delta_inputs.off)
         sizes, lanes = (inputs, self._network.hidden_size), share_of_product(self._lanes, stage)
+        if self._exact:
+            return tile_integer_layer(lanes, gates[0], stage.vectors, self._batch, *sizes)
         return tile_layer(lanes, *gates, vectors, self._batch, *sizes, self._narrow)
 
     def allocate(self, below: CellArrays | None, exchange: Exchange | None, room: SendingRoom | None) -> CellArrays:
@@ -131,7 +148,7 @@ class LayerAllocation:
         name, compressed, steps = product.operands[-1], self._storage.compressed, self._steps
         x = self._inputs(tiling) if takes_x else None
         operand, operand_step = self._of_units(name, steps + 1), 0 if name == self._cell.output else 1
-        parameters = self._parameters(shards, suffix)
+        parameters = self._integer_parameters(tiling, suffix) if self._exact else self._parameters(shards, suffix)
         outputs = tuple(self._of_units(output, steps + 1) for output in stage.outputs) if has_stage else ()
         c = self._sequence("c", "intermediates", self._units, 1 if compressed else steps + 1) if is_last else None
         sent = self._sent(room, tiling, x, operand, operand_step) if room and x else ()
@@ -139,7 +156,7 @@ class LayerAllocation:
         if takes_x and self._tokens:
             tokens = allocate_tokens(self._lanes, self._memory, tiling, self._batch, steps, self._tokens)
         index = self._index(len(stage.kept), tiling, suffix) if compressed and has_stage and stage.kept else None
-        delta = None if compressed else self._gates(f"delta{suffix}", tiling)
+        delta = None if compressed and not self._exact else self._gates(f"delta{suffix}", tiling)
         delta_index = needed = None
         if compressed:
             delta_index, needed = self._delta_index(tiling, suffix), self._needed(tiling, suffix)
@@ -148,6 +165,7 @@ class LayerAllocation:
         operand_gradient = self._of_units(f"d{name}", 1)
         dc = self._of_units("dc", 1) if is_last else None
         dh_sum = self._of_units("dh_sum", 1) if self._masked else None
+        integers = self._integers(tiling, delta) if self._exact and delta else None
         arrays = LayerArrays(
             **vars(parameters), number=self._number, cell=self._cell, stage=stage, product=product, earlier=earlier,
             lanes=share_of_product(self._lanes, stage), tiling=tiling, shards=shards, storage=self._storage,
@@ -156,6 +174,7 @@ class LayerAllocation:
             output_gradients=tuple(self._of_units(name, 1) for name in stage.gradients) if has_stage else (),
             index=index, delta=delta, delta_index=delta_index, needed=needed, dh_sum=dh_sum, tokens=tokens,
             delta_inputs=self._delta_inputs, operands_sent=sent, sums=room.sums(tiling) if room else None,
+            integers=integers,
         )  # fmt: skip
         return CellArrays(**vars(arrays), c=c, dy=dy, dc=dc) if c and dy and dc else arrays
 
@@ -186,6 +205,31 @@ class LayerAllocation:
             group_bias=add(f"bias_gradient{suffix}_group", "optimizer", *biases) if self._exchange else None,
             partial=[sums(f"aside{n}") for n in range(self._partials)],
         )
+
+    def _integer_parameters(self, tiling: LayerTiling, suffix: str) -> ParameterArrays:
+        """Allocate weights, gradients and velocities by rows, [column][tile of units][gate]."""
+        of_unit, add = tiling.gates * tiling.units.tiles, self._memory.add
+        width, height = tiling.inputs.size + tiling.units.size, tiling.gates * tiling.units.size
+        whole = replace(tiling, unit_spans=[Span(0, tiling.units.tiles)])
+        of_rows = tiling.depth * of_unit, cache(partial(layout.row_copy_elements, whole)), (height, width)
+        biases = of_unit, cache(partial(layout.bias_elements, tiling)), (height,)
+        weights = add(f"weights{suffix}", "weights", *of_rows)
+        return ParameterArrays(
+            rows=weights, columns=weights, weights=weights,
+            gradient=add(f"gradient{suffix}", "optimizer", *of_rows),
+            velocity=add(f"velocity{suffix}", "optimizer", *of_rows),
+            bias=add(f"bias{suffix}", "weights", *biases, CLOSED),
+            bias_gradient=add(f"bias_gradient{suffix}", "optimizer", *biases),
+            bias_velocity=add(f"bias_velocity{suffix}", "optimizer", *biases),
+            norms=add(f"norms{suffix}", "optimizer", *biases),
+            bias_sums=None, group_bias=None, partial=[],
+        )  # fmt: skip
+
+    def _integers(self, tiling: LayerTiling, delta: Sequence) -> IntegerArrays:
+        """Allocate what integers have beside."""
+        sizes = self._lanes, tiling.gates, tiling.inputs, tiling.units, self._batch, self._steps
+        below = self._below.integers if self._below else None
+        return allocate(self._memory, IntegerTiling(*sizes), self._number, below, delta)
 
     def _weights(
         self, tiling: LayerTiling, suffix: str, of_shards: tuple[int, Callable[[], np.ndarray], tuple[int, int]]

@@ -8,6 +8,7 @@ from etalstm.network.cells.cell import Cell, Product, Stage
 from etalstm.network.delta_inputs import LayerInputs
 from etalstm.network.storage import LayerStorage
 from etalstm.plan.memory import layout
+from etalstm.plan.memory.integer_arrays import IntegerArrays
 from etalstm.plan.memory.memory_map import Array, MemoryMap
 from etalstm.plan.memory.operands import Location, RowMap, Sequence
 from etalstm.plan.memory.sent import SentOperand
@@ -136,6 +137,7 @@ class LayerArrays(ParameterArrays):
     operands_sent : (SentOperand, SentOperand)    x and the other operand, where only changes are broadcast; else ()
     sums : Sequence       then the sums of the gates, [tile][gate][b], as the present step leaves them
     tokens : TokenArrays  where x are tokens whose sums are shared; else None
+    integers : IntegerArrays    where products are integers; else None
     """
 
     number: int
@@ -165,6 +167,7 @@ class LayerArrays(ParameterArrays):
     operands_sent: tuple[SentOperand, SentOperand] | tuple[()]
     sums: Sequence | None
     tokens: TokenArrays | None
+    integers: IntegerArrays | None
 
     @property
     def products(self) -> tuple["LayerArrays", ...]:
@@ -186,8 +189,7 @@ class LayerArrays(ParameterArrays):
     @property
     def matrices(self) -> tuple[Array, ...]:
         """All arrays that hold the weights."""
-        apart = () if self.weights is self.columns else (self.weights,)
-        return (self.rows, self.columns, *apart)
+        return tuple({array.name: array for array in (self.rows, self.columns, self.weights)}.values())
 
     @property
     def has_stage(self) -> bool:

@@ -20,6 +20,7 @@ from etalstm.plan.memory.stored import Segment, StoredIntermediates, everything
 from etalstm.plan.memory.tiling import Span
 from etalstm_hw.config import Config
 from etalstm_hw.contract import MOST_GATES, PARAMETER_DELTA_THRESHOLD, PARAMETER_THRESHOLDS
+from etalstm_hw.contract.integers import WEIGHT_BITS
 
 MOST_KINDS = PARAMETER_DELTA_THRESHOLD - PARAMETER_THRESHOLDS
 
@@ -53,6 +54,31 @@ def check_sendable(cell: Cell) -> None:
     """Raise ``PlanError`` if the machine cannot send only the changes of a cell's operands."""
     if len(cell.stages) > 1 or [product.operands for product in cell.products] != [("x", cell.output)]:
         raise PlanError(f"only a cell of one stage has delta inputs, {cell.name} has {len(cell.stages)}")
+
+
+def check_arithmetic(config: Config, cell: Cell, execution: Execution, division: Parts, parts: int) -> None:
+    """Raise ``PlanError`` if a machine cannot compute in an arithmetic, or not all that is asked for together with it.
+
+    Of integers a cell must have one stage, whose product is with x and with its output.
+    """
+    arithmetic = execution.arithmetic
+    if arithmetic.exact != config.integers:
+        products = f"integers, {config.integer_pes} PEs in a lane" if config.integers else "float32"
+        raise PlanError(f"products of this machine are {products}: arithmetic cannot be {arithmetic.name}")
+    if not config.integers:
+        return
+    if arithmetic.bits != WEIGHT_BITS:
+        raise PlanError(f"integers of this machine have {WEIGHT_BITS} bits, arithmetic {arithmetic.name} has others")
+    if [product.operands for product in cell.products] != [("x", cell.output)]:
+        raise PlanError(f"with integers the machine has cells of one product, {cell.name} has {cell.products}")
+    refused = {
+        "delta inputs": not execution.delta_inputs.off, "shared tokens": execution.shared_tokens is not None,
+        "slices": execution.slices > 1, "groups": division.count > 1, "parts of a batch": parts > 1,
+        "compressed storage": any(execution.storage.layer(n).compressed for n in range(1)),
+    }  # fmt: skip
+    for name, asked in refused.items():
+        if asked:
+            raise PlanError(f"the machine does not do {name} with integers yet")
 
 
 class NetworkMap:
@@ -92,6 +118,8 @@ class NetworkMap:
             check_packable(cell)
         if not delta_inputs.off:
             check_sendable(cell)
+        check_arithmetic(config, cell, execution, division, parts)
+        self.delta_bits = execution.arithmetic.delta_bits
         self.config, self.network, self.division, self.steps = config, network, division, steps
         self.memory = MemoryMap(config, division)
         sizes = network.hidden_size, division.places, division.slices_of_part

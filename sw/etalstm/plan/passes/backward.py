@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from etalstm.network.cells.cell import Stage
 from etalstm.network.cells.operation import Operation, split_after
@@ -15,8 +15,8 @@ from etalstm.plan.memory.operands import Location, Operand, Parameter, Scratch
 from etalstm.plan.memory.operands import Sequence as Arrays
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.tiling import Span, spans
-from etalstm.plan.passes.gradient import BiasGradients
-from etalstm.plan.passes.propagation import Collecting, Emit, Masking, Propagation, emit_all
+from etalstm.plan.passes.gradient import BiasGradients, BiasSums
+from etalstm.plan.passes.propagation import Collecting, Emit, Masking, OperandGradients, Propagation, emit_all
 from etalstm.plan.passes.send import COLLECTING, Collector
 from etalstm.plan.passes.vectors import NO_STEPS, ZERO, Elsewhere, Steps, Streams, Vectors
 from etalstm.plan.passes.weights import NeededRows
@@ -94,7 +94,13 @@ class BackwardLayer:
         self._skipped, self._above, scratch = skipped, above, Scratch(config)
         self._refreshes = layer.delta_inputs.refreshes
         context = config, emitter, scratch, network
-        self._stages = [BackwardStage(*context, products, skipped, above, skips) for products in reversed(layer.stages)]
+        self._stages = [
+            self._make_stage(*context, products, skipped, above, skips) for products in reversed(layer.stages)
+        ]
+
+    @staticmethod
+    def _make_stage(*arguments: Any) -> "BackwardStage":
+        return BackwardStage(*arguments)
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps; those after them have run. The bias gradients are left in memory."""
@@ -118,7 +124,7 @@ class BackwardLayer:
         return math.lcm(*(propagation.steps for propagation in self._propagations))
 
     @property
-    def _propagations(self) -> list[Propagation]:
+    def _propagations(self) -> list[OperandGradients]:
         return [propagation for stage in self._stages for propagation in stage.propagations]
 
     def _kind(self, kept: Sequence[int], number: int) -> StepKind:
@@ -202,7 +208,7 @@ class BackwardStage:
 
     Members
     -------
-    propagations, biases : lists of Propagation, of BiasGradients    one for each product
+    propagations, biases : lists of OperandGradients, of BiasSums    one for each product
     collects_in_delta : bool    the gradients of the operands are collected in the scratch memory of δ
     """
 
@@ -221,8 +227,15 @@ class BackwardStage:
         self.collects_in_delta = of_operand is not None and of_operand.vectors[0] == self._delta
         passes_in_delta = not layer.operands_sent and self._masking is not None
         delays = not (self.collects_in_delta or passes_in_delta) and len(layer.cell.stages) == 1
+        self.propagations = self._propagate(config, of_x, of_operand, delays)
+
+    def _propagate(
+        self, config: Config, of_x: Collecting | None, of_operand: Collecting | None, delays: bool
+    ) -> Sequence[OperandGradients]:
+        """Make what sums Wᵀδ, for each product."""
         of_stage = self._row_map, self._whole_beats, self._masking, of_x, of_operand, delays
-        self.propagations = [Propagation(config, emitter, network, product, *of_stage) for product in products]
+        context = config, self._emitter, self._network
+        return [Propagation(*context, product, *of_stage) for product in self._products]
 
     def _reserve(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
         """Reserve scratch memory for spans of `most` tiles of units and `size` sequences."""
@@ -232,7 +245,7 @@ class BackwardStage:
         self._vectors.take(self._stage.backward_arrays if needs_gates else self._stage.streamed_arrays)
         self._delta = self._vectors.array(self._stage.deltas[0])
         steps = self._network.steps
-        self.biases = [BiasGradients(self._emitter, scratch, layer, steps) for layer in self._products]
+        self.biases = self._sum_biases(scratch, steps)
         self._row_map, self._whole_beats = self._layer.row_map if skips else None, 0
         if self._row_map:
             operations = 1 + len(self._stage.backward) + tiling.gates
@@ -244,6 +257,9 @@ class BackwardStage:
             passed = tuple(self._delta.at(n * size) for n in range(tiling.gates * most))
             vectors_of_mask = scratch.take("the mask", size), scratch.take("merged dh", size), passed
             self._masking = Masking(self._network.mask, self._layer.dh_sum, *vectors_of_mask)
+
+    def _sum_biases(self, scratch: Scratch, steps: int) -> Sequence[BiasSums]:
+        return [BiasGradients(self._emitter, scratch, layer, steps) for layer in self._products]
 
     def _collecting(
         self, sent: tuple[SentOperand, SentOperand], scratch: Scratch, most: int
@@ -336,8 +352,13 @@ class BackwardStage:
         if self._row_map:
             free = self._vectors.array(stage.gates[0])  # nothing of these cells reads the gates any more
             self._needed.mark(self._delta, free, cells.span, cells.size, anew=cells.is_first)
-        for arrays, bias in zip(self._products, self.biases, strict=True):
-            bias.add(self._vectors.array(arrays.product.deltas[0]), cells.batch_tile, cells.span, cells.size)
+        for delta, bias in zip(self._summed, self.biases, strict=True):
+            bias.add(delta, cells.batch_tile, cells.span, cells.size)
+
+    @property
+    def _summed(self) -> list[Operand]:
+        """What the biases' gradients sum, of each product."""
+        return [self._vectors.array(arrays.product.deltas[0]) for arrays in self._products]
 
     def _arriving(self, cells: Cells) -> Elsewhere:
         """Bring the gradients that arrive; gives the state's, which is zero after a skipped cell."""

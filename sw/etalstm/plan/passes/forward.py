@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from etalstm.network.cells.cell import count_vectors
 from etalstm.network.cells.operation import Operation, split_after
@@ -61,7 +62,7 @@ class ForwardStage:
         self._emitter, self._network, self._skipped = emitter, network, skipped
         self._refreshes = layer.delta_inputs.refreshes
         self.tiling = tiling = layer.tiling
-        self._sums_of_products = [ProductSums(config, emitter, network, product, shares, skips) for product in products]
+        self._sums_of_products = self._make_sums(config, products, shares, skips)
         self._cell, self._stage, self.products = layer.cell, layer.stage, layer.stage.products
         most = max(span.count for span in tiling.unit_spans) * network.batch.size
         self._vectors = Vectors(emitter, scratch, most)
@@ -72,9 +73,16 @@ class ForwardStage:
             self._streams = Streams(emitter, network, layer)
         self._sender: Sender | None = None
         self.inputs: InputSender | None = None
-        self._has_maps = self._sums_of_products[0].has_maps
+        self._has_maps = any(sums.has_maps for sums in self._sums_of_products)
         if layer.operands_sent:
             self._send(layer.operands_sent, scratch, most)
+
+    def _make_sums(
+        self, config: Config, products: tuple[LayerArrays, ...], shares: bool, skips: bool
+    ) -> list[ProductSums]:
+        """Make what adds up the gates' sums, for each product."""
+        context = config, self._emitter, self._network
+        return [ProductSums(*context, product, shares, skips) for product in products]
 
     @property
     def gates(self) -> int:
@@ -266,7 +274,11 @@ class ForwardLayer:
         self._emitter, self._batch, self._skipped = emitter, network.batch, skipped
         self._half, scratch, self._refreshes = config.queue_depth // 2, Scratch(config), layer.delta_inputs.refreshes
         context = config, emitter, scratch, network
-        self._stages = [ForwardStage(*context, products, skipped, shares, skips) for products in layer.stages]
+        self._stages = [self._make_stage(*context, products, skipped, shares, skips) for products in layer.stages]
+
+    @staticmethod
+    def _make_stage(*arguments: Any) -> ForwardStage:
+        return ForwardStage(*arguments)
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Protocol
 
 from etalstm.network.slices import additions, tree_total
 from etalstm.plan.memory.arrays import LayerArrays
@@ -180,6 +181,19 @@ class GradientLayer:
         for first in range(0, rows, most):
             total, count = self._totals[0].at(first * span.count), min(most, rows - first)
             add_squares(self._emitter, self._norms, total, self._squares, count, span.count)
+
+
+class BiasSums(Protocol):
+    """What emits db of a product while its δ are made."""
+
+    def begin(self, steps: range) -> None:
+        """Append what comes before some steps."""
+
+    def end(self, steps: range) -> None:
+        """Append what comes after them."""
+
+    def add(self, delta: Operand, batch_tile: int, span: Span, size: int) -> None:
+        """Append the addition of δ of a span of units and the sequences of a batch tile, [tile][gate][b]."""
 
 
 class BiasGradients:

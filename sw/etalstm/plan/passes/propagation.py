@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Several
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
@@ -77,6 +78,28 @@ class Collecting:
         """Cut tiles, and their sums, into as many as are worked on at a time."""
         for span in spans(tiles.count, self.most):
             yield Span(tiles.first + span.first, span.count), sums.at(span.first)
+
+
+class OperandGradients(Protocol):
+    """What emits the sums Wᵀδ of a product; see :class:`Propagation`."""
+
+    most_tiles: int
+    steps: int
+
+    def units(self, step: int, tiles: range) -> None:
+        """Append the sums of the units' columns."""
+
+    def inputs(self, step: int, tiles: range) -> None:
+        """Append those of the inputs' columns."""
+
+    def left(self, step: int) -> list[Emit]:
+        """Give what stores sums that are not stored yet."""
+
+    def shared_inputs(self, steps: Several[int], number: int) -> tuple[list[Emit], list[Emit]]:
+        """Give a piece of the sums of inputs that steps share."""
+
+    def rest(self, steps: Several[int]) -> None:
+        """Append what is left after the last step."""
 
 
 class Propagation:

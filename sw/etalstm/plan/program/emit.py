@@ -42,13 +42,16 @@ class Emitter:
 
     def load(
         self, to: Operand, source: Location, kind: Traffic, outer: int, inner: int, *, group: int | None = None,
-        group_stride: int = 0,
+        group_stride: int = 0, everyone: bool = False,
     ) -> None:  # fmt: skip
         """Copy outer·inner contiguous vectors of an array into a lane memory; with `group`, of that group's array.
 
         With `group_stride` they begin so many vectors later in each group of channels than in the group before.
+        With `everyone` other channels have stored some of them.
         """
         fields: dict[str, Any] = {} if group is None else {"group": group + 1, "everyone": 1}
+        if everyone:
+            fields["everyone"] = 1
         if group_stride:
             fields["group_stride"] = group_stride * self._config.vector_beats
         for piece in _pieces(to, source, outer, inner):
@@ -108,9 +111,12 @@ class Emitter:
 
     def vector(
         self, op: VectorOp, d: Operand, a: Operand | Parameter, b: Operand | Parameter | None = None, *, outer: int = 1,
-        inner: int, serial: bool = False,
+        inner: int, serial: bool = False, bits: int = 0,
     ) -> None:  # fmt: skip
-        """Run an element-wise operation; `serial` makes each outer iteration see the results of the one before."""
+        """Run an element-wise operation; `serial` makes each outer iteration see the results of the one before.
+
+        `bits` are those of the integers that it makes.
+        """
         fields: dict[str, Any] = {}
         reads = []
         for name, operand in (("a", a), ("b", b)):
@@ -124,7 +130,7 @@ class Emitter:
                     reads.append(self._touched(operand, outer, inner))
         self._program.emit(
             Opcode.VECTOR, reads=reads, writes=[self._touched(d, outer, inner)], op=op, d=d.address, d_outer=d.outer,
-            d_inner=d.inner, outer=outer, inner=inner, serial=serial, **fields,
+            d_inner=d.inner, outer=outer, inner=inner, serial=serial, bits=bits, **fields,
         )  # fmt: skip
 
     def cast(
@@ -165,16 +171,40 @@ class Emitter:
             start=Start.BIAS if bias else Start.NOTHING, backward=backward,
         )  # fmt: skip
 
+    def send(
+        self, source: Location, kind: Traffic, *, channel: int, tile: int, tiles: int, blocks: int, gates: int,
+        sequences: int, wide: bool, repeats: int,
+    ) -> None:  # fmt: skip
+        """Send blocks of an array of integers, from `tile` of `channel` on; a channel has so many `tiles`."""
+        self._program.emit(
+            Opcode.SEND, reads=[source.resource], address=self._beat(source), kind=kind, channel=channel, tile=tile,
+            tiles_per_channel=tiles, blocks=blocks, gates=gates, batch=sequences, wide=wide, repeats=repeats,
+        )  # fmt: skip
+
+    def product(
+        self, weights: Operand, weight_vectors: int, rows: int, sums: Operand, sum_vectors: int, *, adds: bool,
+        backward: bool = False,
+    ) -> None:  # fmt: skip
+        """Multiply what the SEND before sends by weights of `rows` for each time; `adds` to the sums that are there."""
+        written = self._touched(sums, 1, sum_vectors)
+        self._program.emit(
+            Opcode.PRODUCT, reads=[self._touched(weights, 1, weight_vectors)], writes=[written],
+            weights=weights.address, rows=rows, sums=sums.address, adds=adds, backward=backward,
+        )  # fmt: skip
+
     def transpose(
         self, source: Operand, to: Location, *, gates: int, target: int, beat: int, rows: int, lanes: int,
-        outer_beats: int, lane_beats: int, channel_beats: int,
+        outer_beats: int, lane_beats: int, channel_beats: int, kind: Traffic = Traffic.WEIGHTS, read_here: bool = False,
     ) -> None:  # fmt: skip
-        """Write the gates' squares of one column tile into the row copy that channel `target` owns."""
+        """Write squares of vectors, transposed, into an array of channel `target`'s window.
+
+        `read_here` tells that the program reads it.
+        """
         self._program.emit(
-            Opcode.TRANSPOSE, reads=[self._touched(source, gates, rows)], address=self._beat(to) + beat,
-            kind=Traffic.WEIGHTS, target=target, lane_address=source.address, outer=gates, outer_stride=source.outer,
-            inner_stride=source.inner, rows=rows, lanes=lanes, outer_beats=outer_beats, lane_beats=lane_beats,
-            channel_beats=channel_beats,
+            Opcode.TRANSPOSE, reads=[self._touched(source, gates, rows)], writes=[to.resource] if read_here else [],
+            address=self._beat(to) + beat, kind=kind, target=target, lane_address=source.address, outer=gates,
+            outer_stride=source.outer, inner_stride=source.inner, rows=rows, lanes=lanes, outer_beats=outer_beats,
+            lane_beats=lane_beats, channel_beats=channel_beats,
         )  # fmt: skip
 
     def _transfer(

@@ -11,7 +11,7 @@ from etalstm_hw.contract import ENGINE_OF, Engine, Memory, Opcode
 Counts = list[int]
 
 # Their wait_store is always about every channel's STOREs.
-EVERYONE = (Opcode.CAST, Opcode.LOAD_ROWS)
+EVERYONE = (Opcode.CAST, Opcode.SEND, Opcode.LOAD_ROWS)
 
 
 def none() -> Counts:

@@ -40,7 +40,7 @@ class Volume:
 
     def _count(self, opcode: Opcode, fields: dict[str, int], times: int) -> None:
         moved = times * self._moved(opcode, fields)
-        reads = opcode in (Opcode.LOAD, Opcode.LOAD_ROWS, Opcode.CAST)
+        reads = opcode in (Opcode.LOAD, Opcode.LOAD_ROWS, Opcode.CAST, Opcode.SEND)
         into = self.read_bytes if reads else self.write_bytes
         into[Traffic(fields["kind"])] += moved
         if opcode == Opcode.LOAD_ROWS:
@@ -53,7 +53,7 @@ class Volume:
         if opcode == Opcode.TRANSPOSE:
             beats = ceil_div(fields["rows"], config.beat_words)
             return fields["outer"] * fields["lanes"] * beats * config.beat_bytes * config.channels
-        if opcode == Opcode.CAST:
+        if opcode in (Opcode.CAST, Opcode.SEND):
             return self._bytes_of(fields["gates"] * fields["batch"], fields) * fields["blocks"] * self._groups
         return self._bytes_of(fields["outer"] * fields["inner"], fields) * config.channels
 

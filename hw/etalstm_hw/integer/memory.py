@@ -1,0 +1,89 @@
+"""The memories of a channel's lanes where products are integers."""
+
+from amaranth.hdl import Cat, Const, Module
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from etalstm_hw.compute.memory import BeatMemory, ScratchMemory
+from etalstm_hw.contract import LANE_ADDRESS_BITS, Memory
+from etalstm_hw.contract.integers import WEIGHT_BITS
+from etalstm_hw.integer.lane import lane_weights
+from etalstm_hw.stream import LaneWrite, vector_layout
+
+
+class IntegerMemories(wiring.Component):
+    """Weights and scratch words of all lanes of a channel; its sums are those of the engine of products.
+
+    A row of weights is several vectors, which are written one by one and read all at once: of a lane's word in vector
+    v byte n is its weight 4·v + n.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Of a word.
+    lanes, beat_words, pes : int
+        Words of a vector, and of a beat of ``load``; PEs of a lane.
+    weight_depth, scratch_depth : int
+        Vectors of each memory, powers of two.
+    scratch_reads : int
+        Read ports of the scratch memory.
+
+    Members
+    -------
+    weights : :py:`Out(memory.ReadPort.Signature(...))`
+        Read port of rows: weights of all lanes.
+    scratch_a, scratch_b, scratch : :py:`Out(...)`
+        See :class:`~etalstm_hw.compute.memory.ScratchMemory`.
+    load : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
+        Weights. A write to another memory or beyond the end is taken and dropped.
+    no_memory, no_address : :py:`Out(1)`
+        A write of ``load`` was dropped in this cycle, because of what it names.
+    """
+
+    def __init__(self, format, lanes, beat_words, pes, *, weight_depth, scratch_depth, scratch_reads):
+        vector, self._lanes, self._pes = vector_layout(format, lanes), lanes, pes
+        self._depth, self._of_row = weight_depth, 2 * pes * WEIGHT_BITS // format.width
+        rows = weight_depth // self._of_row
+        self._pieces = [BeatMemory(vector, beat_words, rows) for _ in range(self._of_row)]
+        self._scratch = ScratchMemory(vector, scratch_depth, scratch_reads)
+        weights = memory.ReadPort.Signature(
+            addr_width=(rows - 1).bit_length(), shape=data.ArrayLayout(lane_weights(pes), lanes)
+        )
+        super().__init__(
+            dict(self._scratch.signature.members)
+            | {
+                "weights": Out(weights),
+                "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
+                "no_memory": Out(1),
+                "no_address": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """A memory for each vector of a row."""
+        m = Module()
+        m.submodules.scratch = self._scratch
+        for name in self._scratch.signature.members:
+            connect(m, flipped(getattr(self, name)), getattr(self._scratch, name))
+        load, request, inside = self.load, self.load.p, (self._of_row - 1).bit_length()
+        beyond = request.address >= self._depth if self._depth < 1 << LANE_ADDRESS_BITS else Const(0)
+        to_weights = load.valid & (request.memory == Memory.WEIGHTS)
+        m.d.comb += [
+            load.ready.eq(1),
+            self.no_memory.eq(load.valid & ~to_weights),
+            self.no_address.eq(to_weights & beyond),
+        ]
+        for n, piece in enumerate(self._pieces):
+            m.submodules[f"weights{n}"] = piece
+            mine = to_weights & ~beyond & (request.address[:inside] == n)
+            m.d.comb += [
+                piece.read.addr.eq(self.weights.addr),
+                piece.read.en.eq(self.weights.en),
+                piece.write.addr.eq(request.address[inside:]),
+                piece.write.data.eq(request.data),
+                piece.write.en.eq(request.enable & mine.replicate(len(request.enable))),
+            ]
+        m.d.comb += self.weights.data.eq(
+            Cat(Cat(piece.read.data[lane] for piece in self._pieces) for lane in range(self._lanes))
+        )
+        return m

@@ -1,0 +1,131 @@
+"""Sessions on a machine whose products are integers: what the host gives it besides, and what it asks of it."""
+
+import numpy as np
+
+from etalstm.device.machine.session import HardwareSession
+from etalstm.network.arithmetic import quantise
+from etalstm.network.exponents import Peaks
+from etalstm.network.shape import canonical_rows
+from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.integer_arrays import Constant, IntegerArrays, Numbers
+from etalstm.plan.memory.integer_tiling import IntegerTiling
+from etalstm.plan.memory.memory_map import Array
+
+
+class IntegerHardwareSession(HardwareSession):
+    """A session whose passes are programs of products of integers.
+
+    The host chooses the exponents, as golden does, and writes them before each pass. It quantises what enters the
+    network: x and the initial states.
+    """
+
+    exact = True
+
+    def _load(self, parameters, velocities):
+        super()._load(parameters, velocities)
+        self._write_constants()
+        self._counts["refresh"] = self._run("refresh")
+
+    def _write_constants(self) -> None:
+        """Write the exponents of all layers, as they are now."""
+        arithmetic, (delta, operands) = self.shape.execution.arithmetic, self._exponents.now
+        weight, n = arithmetic.bits - 1, arithmetic.delta_bits - 1
+        for arrays, of_delta, of_operands in zip(self._map.layers, delta.tolist(), operands.tolist(), strict=True):
+            x, h = of_operands
+            values = {
+                Constant.X: x - 2 * weight,
+                Constant.H: h - 2 * weight,
+                Constant.PLACES: weight - h,
+                Constant.WEIGHT_PLACES: weight,
+                Constant.DELTA_PLACES: n - of_delta,
+                Constant.BELOW: of_delta - n - weight,
+                Constant.BIAS: of_delta - n,
+                Constant.GRADIENT_X: of_delta - n + x - weight,
+                Constant.GRADIENT_H: of_delta - n + h - weight,
+            }
+            array = _integers(arrays).constants
+            words = np.broadcast_to(
+                np.array([values[n] for n in range(Constant.COUNT)], np.int32)[:, None], array.words
+            )
+            self.windows.write_words(array, words.view(np.float32))
+
+    def _run_forward(self):
+        self._write_constants()
+        super()._run_forward()
+
+    def _prepare(self, x, lengths):
+        super()._prepare(x, lengths)
+        real = np.where(self._active[:, :, None], self._inputs[0], np.float32(0))
+        exponents = self._exponents.now[1]
+        self._write_numbers(_integers(self._map.layers[0]).operands["x"], real, int(exponents[0, 0]))
+        for arrays, h0, (_, of_h) in zip(self._map.layers, self._inputs[2], exponents.tolist(), strict=True):
+            self._write_numbers(_integers(arrays).output, h0[None], of_h)
+
+    def _write_numbers(self, numbers: Numbers, values: np.ndarray, exponent: int) -> None:
+        """Write the first entries of an operand, (N, B, K), as integers: as they are sent, and as the lanes have them."""
+        integers, _ = quantise(values, exponent, self.shape.execution.arithmetic.bits)
+        words = integers.astype(np.int32).view(np.float32)
+        count, sequence = len(values), numbers.sent
+        self.windows.write(sequence.first(count), words)
+        self._write_packed(numbers, sequence.array.section(0, count * sequence.step_vectors), count)
+
+    def _write_packed(self, numbers: Numbers, sent: Array, count: int) -> None:
+        """Pack what has been written of the first entries."""
+        tiling, batch = self._tiling(numbers), numbers.sent.batch
+        words = self.windows.read_words(sent).view(np.int32)
+        channels, lanes = len(words), words.shape[2]
+        words = words.reshape(channels, count, batch.count, -1, lanes)
+        groups = numbers.packed.array.vectors // numbers.packed.elements
+        packed = np.zeros((channels, groups, count, batch.count, tiling.tile_blocks * lanes, lanes), np.uint32)
+        for number in range(batch.count):
+            size = batch.size_of(number)
+            tiles = words[:, :, number, : numbers.sent.tiles * size].reshape(channels, count, -1, size, lanes)
+            for tile in range(numbers.sent.tiles):
+                byte = tiles[:, :, tile].astype(np.uint32) & 0xFF
+                packed[:, tile // 4, :, number, :size] |= byte << 8 * (tile % 4)
+        each = packed.reshape(channels, groups, -1, lanes)
+        for group in range(groups):
+            section = numbers.packed.array.section(group * numbers.packed.elements, each.shape[2])
+            self.windows.write_words(section, np.ascontiguousarray(each[:, group]).view(np.float32))
+
+    def _tiling(self, numbers: Numbers) -> IntegerTiling:
+        return next(
+            arrays.integers.tiling
+            for arrays in self._map.layers
+            if arrays.integers and any(numbers.sent is each.sent for each in arrays.integers.operands.values())
+        )
+
+    def _run_backward(self, dy, dh, dc, delta_threshold):
+        if delta_threshold:
+            raise ValueError(
+                f"with integers this device prunes no δ yet: delta_threshold must be 0, got {delta_threshold}"
+            )
+        self._write_constants()
+        super()._run_backward(dy, dh, dc, delta_threshold)
+
+    def _operand_peaks(self) -> Peaks:
+        shape = self._exponents.operands.shape
+        return Peaks(np.zeros(shape), np.zeros(shape, np.int64))
+
+    def _delta_peaks(self) -> Peaks:
+        largest, saturated = [], []
+        for arrays in self._map.products:
+            integers = _integers(arrays)
+            words = self.windows.read_words(integers.largest)
+            largest.append(float(np.abs(words).max()))
+            saturated.append(int(self.windows.read_words(integers.saturated).view(np.int32).sum()))
+        return Peaks(np.array(largest), np.array(saturated, np.int64))
+
+    def _norm_terms(self):
+        products, read = self._map.products, self.windows.read
+        pairs = [(read(each.norms), read(each.bias_gradient)) for each in products]
+        canonical = [
+            [canonical_rows(values, each.tiling.gates) for values in pair]
+            for each, pair in zip(products, pairs, strict=True)
+        ]
+        return [norms for norms, _ in canonical], [bias for _, bias in canonical]
+
+
+def _integers(arrays: LayerArrays) -> IntegerArrays:
+    assert arrays.integers, "a session with integers has arrays for them"
+    return arrays.integers

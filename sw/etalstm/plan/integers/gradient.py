@@ -1,0 +1,122 @@
+"""Programs of the weights' gradients with integers."""
+
+from etalstm.plan.integers.exponents import Exponents
+from etalstm.plan.integers.products import Broadcast, Columns, Multiplier
+from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.integer_arrays import OPERANDS, Constant, IntegerArrays
+from etalstm.plan.memory.integer_tiling import WORD_BYTES
+from etalstm.plan.memory.network_map import NetworkMap
+from etalstm.plan.memory.operands import Location, Operand, Scratch
+from etalstm.plan.memory.tiling import Span, spans
+from etalstm.plan.passes.vectors import ZERO
+from etalstm.plan.program.emit import Emitter
+from etalstm_hw.config import Config
+from etalstm_hw.contract import Memory, Traffic, VectorOp
+
+
+class IntegerGradientLayer:
+    """Emits one layer's dW, after its δ of all steps are in memory.
+
+    The owners of columns sum them: δ of a run of rows is sent with all steps and sequences, and multiplied by the
+    integers of x or of the other operand. The sums, as float32, go to the owners of the rows. These then give each row
+    its exponent, and sum the squares of each row, columns in ascending order.
+    """
+
+    def __init__(self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays):
+        arrays = layer.integers
+        assert arrays, "a layer with integers has arrays for them"
+        self._config, self._emitter, self._network, self._layer = config, emitter, network, layer
+        self._arrays: IntegerArrays = arrays
+        self._multiplier, self._half, self._turn = Multiplier(config, emitter), config.queue_depth // 2, 0
+
+    def emit(self) -> None:
+        """Append the layer's instructions; gradients and norms are left in memory."""
+        for operand in OPERANDS:
+            self._sum_operand(operand)
+        self._finish()
+
+    def _sum_operand(self, operand: str) -> None:
+        """Sum dW of an operand's columns, a run of rows after the other."""
+        tiling, numbers = self._arrays.tiling, self._arrays.operands[operand]
+        scratch, tile = Scratch(self._config), self._config.tile_sums
+        most = max(run.count for run in tiling.row_runs) * self._config.lanes  # rows at a time
+        groups = tiling.column_groups(operand)
+        at_once = max(1, self._half // (tile * most)) * self._config.row_vectors
+        self._results = scratch.take("gradients", most * min(at_once, groups) * WORD_BYTES)
+        first = numbers.first * tiling.pair_blocks * self._config.lanes
+        for some in (Span(f, min(at_once, groups - f)) for f in range(0, groups, at_once)):
+            columns = Columns(numbers.packed, some, first)
+            self._multiplier = Multiplier(self._config, self._emitter)
+            if self._multiplier.fits(columns):
+                self._multiplier.keep(columns, Traffic.ACTIVATIONS)
+            for channel in range(tiling.units.channels):
+                for number in range(len(tiling.row_runs)):
+                    self._sum(operand, channel, number, columns)
+
+    def _sum(self, operand: str, channel: int, number: int, columns: Columns) -> None:
+        """Sum dW of a run of a channel's rows and some groups of columns; give it to the rows' owner."""
+        tiling, emitter, transposed = self._arrays.tiling, self._emitter, self._arrays.transposed
+        run, lanes, tile = tiling.row_runs[number], self._config.lanes, self._config.tile_sums
+        rows, blocks = run.count * lanes, self._network.steps * tiling.pair_blocks
+        sums = Operand(Memory.SUMS, self._half * (self._turn % 2))
+        self._turn += 1
+        location = transposed.at(number, 0, 0).at(channel * transposed.channel_vectors(number))
+        array = Broadcast(
+            location, transposed.window(number), blocks, blocks, 1, rows, True, Traffic.DELTAS, Traffic.ACTIVATIONS
+        )
+        self._multiplier.multiply(array, columns, sums, backward=True)
+        first = columns.groups.first * WORD_BYTES
+        count = min(columns.groups.count * WORD_BYTES, tiling.columns_of(operand).tiles - first)
+        for of_tile in range(0, count, tile):
+            some = min(tile, count - of_tile)
+            source = sums.at(of_tile * rows, outer=1, inner=tile)
+            to = self._results.at(of_tile * rows, outer=rows)
+            emitter.vector(VectorOp.CONVERT, to, source, ZERO, outer=some, inner=rows)
+        for column in range(count):
+            self._give(operand, channel, run, first + column, self._results.at(column * rows, outer=lanes))
+
+    def _give(self, operand: str, channel: int, run: Span, column: int, source: Operand) -> None:
+        """Transpose a tile of columns into the window of the rows' owner, [column][row]."""
+        tiling, beats = self._arrays.tiling, self._config.vector_beats
+        partition = tiling.columns_of(operand)
+        before = 0 if operand == "x" else tiling.inputs.padded
+        vector = (before + column * partition.lanes) * tiling.rows + run.first
+        self._emitter.transpose(
+            source, Location(self._layer.gradient, vector), gates=run.count, target=channel, beat=0,
+            rows=self._config.lanes, lanes=partition.lanes_of(column), outer_beats=beats,
+            lane_beats=tiling.rows * beats, channel_beats=partition.per_channel * tiling.rows * beats, read_here=True,
+        )  # fmt: skip
+
+    def _finish(self) -> None:
+        """Give the gradients their exponents; add up their squares."""
+        tiling, scratch, emitter = self._arrays.tiling, Scratch(self._config), self._emitter
+        exponents, rows = Exponents(emitter, scratch, self._arrays), tiling.rows
+        norms, squares, of_operand = (scratch.take(name, rows) for name in ("norms", "squares", "exponents"))
+        exponents.begin()
+        emitter.vector(VectorOp.MULTIPLY, norms, ZERO, ZERO, inner=rows)
+        most = max(1, scratch.left // (2 * rows))
+        halves = [scratch.take("gradients", most * rows) for _ in range(2 if scratch.left >= 2 * most * rows else 1)]
+        first, turn = 0, 0
+        for operand, constant in zip(OPERANDS, (Constant.GRADIENT_X, Constant.GRADIENT_H), strict=True):
+            exponents.with_rows(of_operand, constant, minus=True)
+            count = tiling.columns_of(operand).padded
+            for span in spans(count, most):
+                values = halves[turn % len(halves)]
+                turn += 1
+                self._finish_columns(first + span.first, span.count, values, of_operand, norms, squares)
+            first += count
+        emitter.store(norms, Location(self._layer.norms, 0), Traffic.WEIGHTS, 1, rows)
+
+    def _finish_columns(
+        self, first: int, count: int, values: Operand, exponents: Operand, norms: Operand, squares: Operand
+    ) -> None:
+        emitter, rows = self._emitter, self._arrays.tiling.rows
+        location = Location(self._layer.gradient, first * rows)
+        emitter.load(values, location, Traffic.WEIGHTS, 1, count * rows, everyone=True)
+        each = values.at(0, outer=rows)
+        emitter.vector(VectorOp.SCALE, each, each, exponents.at(0, outer=0), outer=count, inner=rows)
+        emitter.store(values, location, Traffic.WEIGHTS, 1, count * rows)
+        for number in range(count):
+            column = values.at(number * rows)
+            emitter.vector(VectorOp.MULTIPLY, squares, column, column, inner=rows)
+            emitter.vector(VectorOp.ADD, norms, norms, squares, inner=rows)
