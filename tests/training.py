@@ -4,6 +4,8 @@ from dataclasses import replace
 
 from etalstm.device import open_device
 from etalstm.device.comparison import RandomRun, compare
+from etalstm.network.execution import Execution
+from etalstm_hw.config import preset
 
 
 def assert_same_training(device, shape, iterations, seed, loss="per-step", skip_cells=0.0, delta_threshold=0.0):
@@ -18,3 +20,8 @@ def with_changes(shape, **changes):
     """Give a training shape with other members, and with other choices of its execution."""
     choices = {name: changes.pop(name) for name in [*changes] if hasattr(shape.execution, name)}
     return replace(shape, execution=replace(shape.execution, **choices), **changes)
+
+
+def arithmetic_of(name):
+    """How a preset's machine computes."""
+    return Execution(arithmetic="int8" if preset(name).integers else "float32")

@@ -227,6 +227,15 @@ PRESETS = {
     "u280": replace(_VCU128),
     # Four of the board's channels: figures of the board are measured on its own channel.
     "slice": replace(_VCU128, channels=4, broadcasters=4),
+    # Products of integers.
+    "test-int8": Config(
+        channels=2, lanes=4, integer_pes=4, weight_depth=256, scratch_depth=512, queue_depth=64, bias_depth=16,
+        codec_words=2, instruction_queue=4, broadcast_words=128, scalar_fifo=4, outstanding_bursts=2,
+    ),
+    "sim-int8": Config(
+        channels=2, lanes=8, integer_pes=8, weight_depth=8192, scratch_depth=2048, queue_depth=1024,
+        activation_units=4, broadcast_words=8192,
+    ),
 }  # fmt: skip
 
 

@@ -6,11 +6,13 @@ from numba import njit
 from etalstm.formats import codec
 from etalstm.golden import activation
 from etalstm.golden.arithmetic import add, finish, multiply, plus, times
+from etalstm.network.arithmetic import SMALLEST, exponent_of, scaled
 from etalstm.plan.memory.tiling import ceil_div
 from etalstm.plan.program.volume import blocks_of, rows_of_a_lane
 from etalstm.plan.program.walk import walk
 from etalstm_hw import contract
-from etalstm_hw.contract import Engine, Memory, Opcode, Source, Start, Traffic, VectorOp
+from etalstm_hw.contract import OPS_OF_INTEGERS, Engine, Memory, Opcode, Source, Start, Traffic, VectorOp
+from etalstm_hw.contract.integers import largest_mantissa
 
 MINUS_ZERO = np.float32(-0.0)
 
@@ -80,6 +82,8 @@ class Interpreter:
             Memory.SUMS: config.queue_depth,
         }
         self.lanes = {m: np.full((config.channels, d, config.lanes), np.nan, np.float32) for m, d in depths.items()}
+        if config.integers:
+            self.lanes[Memory.SUMS] = np.zeros((config.channels, config.queue_depth, config.lanes), np.int64)
         self._begin()
         self._pending = None
 
@@ -205,7 +209,11 @@ class Interpreter:
                     values.append(self.lanes[memory][:, addresses[name][part]])
             d = addresses["d"][part]
             assert len(set(d)) == len(d), "a destination is written twice"
-            scratch[:, d] = self._compute(VectorOp(f["op"]), *values, scratch[:, d])
+            op = VectorOp(f["op"])
+            if op in OPS_OF_INTEGERS:
+                scratch.view(np.uint32)[:, d] = integer_operation(op, *values, f["bits"])
+            else:
+                scratch[:, d] = self._compute(op, *values, scratch[:, d])
 
     @staticmethod
     def _compute(op, a, b, before):
@@ -300,3 +308,64 @@ class Interpreter:
             for inner in range(0, self._sums * tiles, tiles):
                 if not begun[inner]:
                     sums[:, inner : inner + tiles] = bias
+
+    def _send(self, f):
+        """Keep an array of integers, (sequences, elements)."""
+        config, blocks = self.config, []
+        for block in range(f["blocks"]):
+            place = f["tile"] + block
+            channel, tile = f["channel"] + place // f["tiles_per_channel"], place % f["tiles_per_channel"]
+            words = self._block(f, channel, tile).view(np.int32).reshape(f["gates"], f["batch"], config.lanes)
+            blocks += list(words)
+        array = np.stack(blocks).swapaxes(0, 1).reshape(f["batch"], -1).astype(np.int64)
+        assert np.abs(array).max(initial=0) <= largest_mantissa(15 if f["wide"] else 8), "an integer of too many digits"
+        patches = ceil_div(len(blocks) * config.vector_beats, 4) * f["batch"]
+        assert patches <= config.broadcast_words // config.beat_words // 4, "an array that is too large to be sent"
+        self._pending = f, array
+
+    def _product(self, f):
+        sent, array = self._pending
+        config, tile, of_row = self.config, self.config.tile_sums, self.config.row_vectors
+        assert f["weights"] % of_row == 0 and f["sums"] % tile == 0, "misplaced weights or sums"
+        words = self.lanes[Memory.WEIGHTS].view(np.int8).reshape(config.channels, -1, of_row, config.lanes, 4)
+        weights = words.transpose(0, 1, 2, 4, 3).reshape(config.channels, -1, tile, config.lanes)
+        sums, sequences = self.lanes[Memory.SUMS].reshape(config.channels, -1, tile, config.lanes), len(array)
+        for n in range(sent["repeats"]):
+            row = f["weights"] // of_row + n * f["rows"]
+            rows = weights[:, row : row + array.shape[1]].astype(np.int64)
+            assert rows.shape[1] == array.shape[1], "beyond the weights' end"
+            first = f["sums"] // tile + n * sequences
+            into = sums[:, first : first + sequences]
+            assert into.shape[1] == sequences, "beyond the sums' end"
+            into[:] = np.einsum("bk,ckvl->cbvl", array, rows) + (into if f["adds"] else 0)
+
+
+def integer_operation(op, a, b, bits):
+    """Give what an operation on integers makes, uint32; a and b are float32, of partial sums a is int64."""
+    words = a.astype(np.int32).view(np.uint32) if a.dtype == np.int64 else a.view(np.uint32)
+    other = b.view(np.uint32)
+    exponent = (other.astype(np.int64) + 512) % 1024 - 512
+    match op:
+        case VectorOp.CONVERT:
+            sums = a if a.dtype == np.int64 else words.view(np.int32).astype(np.int64)
+            return scaled(sums, exponent).view(np.uint32)
+        case VectorOp.QUANTISE:
+            limit = largest_mantissa(bits)
+            rounded = np.rint(np.ldexp(words.view(np.float32).astype(np.float64), exponent))
+            return np.clip(rounded, -limit, limit).astype(np.int32).view(np.uint32)
+        case VectorOp.SATURATED:
+            rounded = np.rint(np.ldexp(words.view(np.float32).astype(np.float64), exponent))
+            return (np.abs(rounded) > largest_mantissa(bits)).astype(np.uint32)
+        case VectorOp.SCALE:
+            values = np.ldexp(words.view(np.float32).astype(np.float64), exponent).astype(np.float32)
+            return np.where(np.abs(values) < SMALLEST, np.copysign(np.float32(0), values), values).view(np.uint32)
+        case VectorOp.EXPONENT:
+            return exponent_of(np.abs(words.view(np.float32))).astype(np.int32).view(np.uint32)
+        case VectorOp.LARGEST:
+            return np.maximum(words & 0x7FFFFFFF, other & 0x7FFFFFFF)
+        case VectorOp.INSERT:
+            return other << 8 | words & 0xFF
+        case VectorOp.ADD_INTEGERS:
+            return words + other
+        case VectorOp.SUBTRACT_INTEGERS:
+            return words - other

@@ -23,7 +23,7 @@ from etalstm_hw import contract
 from etalstm_hw.config import PRESETS, preset
 from etalstm_hw.contract import Memory, Opcode
 from tests.plan.machine import InterpretedAccelerator
-from tests.training import assert_same_training
+from tests.training import arithmetic_of, assert_same_training
 
 SIZES = [(3, 5, 1, 2, 4), (8, 33, 2, 7, 5), (1, 1, 1, 1, 1), (16, 24, 3, 5, 6)]
 
@@ -147,8 +147,15 @@ def test_streams_weights_that_do_not_fit_the_lanes():
 @pytest.mark.parametrize("name", PRESETS)
 def test_plans_sizes_that_divide_nothing(name):
     for size in (1, 3, 33, 100):
-        plan = Plan(preset(name), NetworkShape(size, size), 3, 2)
+        plan = Plan(preset(name), NetworkShape(size, size), 3, 2, arithmetic_of(name))
         assert plan.footprint()["weights"] >= 4 * 2 * 4 * size * 2 * size
+
+
+@pytest.mark.parametrize("name", ["test", "test-int8"])
+def test_a_machine_has_one_arithmetic(name):
+    other = Execution(arithmetic="float32" if preset(name).integers else "int8")
+    with pytest.raises(PlanError, match=f"arithmetic cannot be {other.arithmetic.name}"):
+        Plan(preset(name), NetworkShape(3, 5), 2, 2, other)
 
 
 def test_macs_say_which_pass_they_are_of():

@@ -2,6 +2,7 @@
 
 import random
 import tracemalloc
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,7 +18,7 @@ from etalstm.plan.choose.fit import plan_within
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import PRESETS, preset
 from tests.plan.machine import InterpretedAccelerator
-from tests.training import assert_same_training
+from tests.training import arithmetic_of, assert_same_training
 
 SEED = 20
 
@@ -84,8 +85,9 @@ def test_a_network_is_planned_or_refused(number):
     network, batch, steps, masked, storage = random_shape(generator)
     try:
         plan = Plan(
-            preset(name), network, batch, steps, Execution(storage=storage), masked=masked, memory_bytes=8 << 30
-        )
+            preset(name), network, batch, steps, replace(arithmetic_of(name), storage=storage), masked=masked,
+            memory_bytes=8 << 30,
+        )  # fmt: skip
         assert plan.program_bytes > 0
     except PlanError as error:
         assert any(word in str(error) for word in ("bytes of memory", "depth", "scratch", "rows of weights")), error

@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 
 from etalstm.network.architecture import SWING
+from etalstm.network.arithmetic import FLOAT32 as IN_FLOAT32
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.execution import (
     ARCHITECTURE_HELP,
+    ARITHMETIC_HELP,
     CELL_HELP,
+    DELTA_BITS_HELP,
     FLOAT32,
     INPUT_THRESHOLD_HELP,
     PRESET_HELP,
@@ -26,7 +29,7 @@ NETWORK, COMPUTED = "Network and batch", "How they are computed"
 PANELS = (NETWORK, COMPUTED)  # panels of the help, in their order
 # Names of settings that several commands take as a whole.
 SIZES = "inputs hidden layers cell batch steps"
-CHOICES = "weight_format shared_tokens input_threshold refresh"
+CHOICES = "weight_format arithmetic delta_bits shared_tokens input_threshold refresh"
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class Work:
     architecture: str = setting(SWING.name, ARCHITECTURE_HELP, COMPUTED)
     slices: str = setting("1", f"{SLICES_HELP}; {AUTO}: as many as the machine uses best", COMPUTED)
     weight_format: str = setting(FLOAT32, WEIGHT_FORMAT_HELP, COMPUTED)
+    arithmetic: str = setting(IN_FLOAT32.name, ARITHMETIC_HELP, COMPUTED)
+    delta_bits: int | None = setting(None, DELTA_BITS_HELP, COMPUTED)
     shared_tokens: str = setting(OFF, SHARED_TOKENS_HELP, COMPUTED)
     input_threshold: str = setting("0", INPUT_THRESHOLD_HELP, COMPUTED)
     refresh: int | None = setting(None, REFRESH_HELP, COMPUTED)
@@ -78,5 +83,6 @@ class Work:
         return Execution.read(
             theta=theta, storage=storage, slices=number if isinstance(number, int) else 1,
             input_threshold=self.input_threshold, refresh=self.refresh, weight_format=self.weight_format,
-            shared_tokens=self.shared_tokens, architecture=self.architecture,
+            shared_tokens=self.shared_tokens, architecture=self.architecture, arithmetic=self.arithmetic,
+            delta_bits=self.delta_bits,
         )  # fmt: skip

@@ -72,7 +72,9 @@ class Plan:
         if execution.shared_tokens is not None:
             network.require_lstm("shared tokens")
         self.config, self.network, self._density, self._skips = config, network, density, execution.architecture.skips
-        self.groups, division = groups, Parts(batch, execution.slices, groups)
+        # Sums of integers have no order: one slice has the bits of many.
+        slices = 1 if config.integers else execution.slices
+        self.groups, division = groups, Parts(batch, slices, groups)
         self.layers_apart = layers_apart and network.layers > 1 and len(segments or [()]) == 1
         self.map = NetworkMap(
             machine_of_group(config, groups), network, division, steps, execution, masked, share, segments, every_delta,
@@ -243,7 +245,7 @@ class Plan:
             make = IntegerBackwardLayer if self.config.integers else BackwardLayer
             make(self.config, emitter, network, layer, steps, above, self._skips).emit(piece.steps)
             if self.config.integers:
-                IntegerGradientLayer(self.config, emitter, network, layer).emit()
+                IntegerGradientLayer(self.config, emitter, network, layer, steps).emit()
             elif piece.steps.start == 0:
                 for arrays in layer.products:
                     gradient = GradientLayer(self.config, emitter, network, arrays, steps)

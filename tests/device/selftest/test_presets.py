@@ -3,19 +3,18 @@
 import numpy as np
 import pytest
 
-from etalstm.device.selftest import arithmetic, memory
+from etalstm.device.selftest import PRODUCTS, arithmetic, memory
 from etalstm.device.selftest.bench import Bench
 from etalstm_hw.config import PRESETS
 from tests.plan.machine import InterpretedAccelerator
 
-CHECKS = (
-    memory.mapping,
-    memory.data,
-    arithmetic.vectors,
-    arithmetic.parameters,
-    arithmetic.lane_memories,
-    arithmetic.sums,
-)
+CHECKS = [
+    (name, check)
+    for name, config in PRESETS.items()
+    for check in (
+        memory.mapping, memory.data, arithmetic.vectors, arithmetic.parameters, *PRODUCTS[config.integers].values()
+    )
+]  # fmt: skip
 
 
 class Timed(InterpretedAccelerator):
@@ -31,8 +30,7 @@ class Damaged(Timed):
         self.transport.bytes ^= np.uint8(1)
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(("preset", "check"), CHECKS, ids=[f"{name}-{check.__name__}" for name, check in CHECKS])
 def test_a_check_passes_and_can_fail(preset, check):
     outcome = check(Bench(Timed(PRESETS[preset])))
     assert outcome.passed, outcome.findings

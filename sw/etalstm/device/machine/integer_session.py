@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from etalstm.device.machine.integer_measures import IntegerMeasures, PassExponents, integers_of
 from etalstm.device.machine.session import HardwareSession
 from etalstm.network.arithmetic import quantise
 from etalstm.network.exponents import Peaks
 from etalstm.network.shape import canonical_rows
-from etalstm.plan.memory.arrays import LayerArrays
-from etalstm.plan.memory.integer_arrays import Constant, IntegerArrays, Numbers
+from etalstm.plan.memory.integer_arrays import Constant, Numbers
 from etalstm.plan.memory.integer_tiling import IntegerTiling
 from etalstm.plan.memory.memory_map import Array
 
@@ -26,9 +26,17 @@ class IntegerHardwareSession(HardwareSession):
         self._write_constants()
         self._counts["refresh"] = self._run("refresh")
 
+    def _adopt(self, plan):
+        """Go over to another plan, and make integers of the weights there."""
+        super()._adopt(plan)
+        if self._stage != "new":
+            self._write_constants()
+            self._run("refresh")
+
     def _write_constants(self) -> None:
         """Write the exponents of all layers, as they are now."""
         arithmetic, (delta, operands) = self.shape.execution.arithmetic, self._exponents.now
+        self._how = PassExponents(arithmetic, delta.copy(), operands.copy())
         weight, n = arithmetic.bits - 1, arithmetic.delta_bits - 1
         for arrays, of_delta, of_operands in zip(self._map.layers, delta.tolist(), operands.tolist(), strict=True):
             x, h = of_operands
@@ -43,7 +51,7 @@ class IntegerHardwareSession(HardwareSession):
                 Constant.GRADIENT_X: of_delta - n + x - weight,
                 Constant.GRADIENT_H: of_delta - n + h - weight,
             }
-            array = _integers(arrays).constants
+            array = integers_of(arrays).constants
             words = np.broadcast_to(
                 np.array([values[n] for n in range(Constant.COUNT)], np.int32)[:, None], array.words
             )
@@ -57,12 +65,12 @@ class IntegerHardwareSession(HardwareSession):
         super()._prepare(x, lengths)
         real = np.where(self._active[:, :, None], self._inputs[0], np.float32(0))
         exponents = self._exponents.now[1]
-        self._write_numbers(_integers(self._map.layers[0]).operands["x"], real, int(exponents[0, 0]))
+        self._write_numbers(integers_of(self._map.layers[0]).operands["x"], real, int(exponents[0, 0]))
         for arrays, h0, (_, of_h) in zip(self._map.layers, self._inputs[2], exponents.tolist(), strict=True):
-            self._write_numbers(_integers(arrays).output, h0[None], of_h)
+            self._write_numbers(integers_of(arrays).output, h0[None], of_h)
 
     def _write_numbers(self, numbers: Numbers, values: np.ndarray, exponent: int) -> None:
-        """Write the first entries of an operand, (N, B, K), as integers: as they are sent, and as the lanes have them."""
+        """Write the first entries of an operand, (N, B, K), as integers: sent, and as the lanes have them."""
         integers, _ = quantise(values, exponent, self.shape.execution.arithmetic.bits)
         words = integers.astype(np.int32).view(np.float32)
         count, sequence = len(values), numbers.sent
@@ -96,10 +104,6 @@ class IntegerHardwareSession(HardwareSession):
         )
 
     def _run_backward(self, dy, dh, dc, delta_threshold):
-        if delta_threshold:
-            raise ValueError(
-                f"with integers this device prunes no δ yet: delta_threshold must be 0, got {delta_threshold}"
-            )
         self._write_constants()
         super()._run_backward(dy, dh, dc, delta_threshold)
 
@@ -110,7 +114,7 @@ class IntegerHardwareSession(HardwareSession):
     def _delta_peaks(self) -> Peaks:
         largest, saturated = [], []
         for arrays in self._map.products:
-            integers = _integers(arrays)
+            integers = integers_of(arrays)
             words = self.windows.read_words(integers.largest)
             largest.append(float(np.abs(words).max()))
             saturated.append(int(self.windows.read_words(integers.saturated).view(np.int32).sum()))
@@ -125,7 +129,5 @@ class IntegerHardwareSession(HardwareSession):
         ]
         return [norms for norms, _ in canonical], [bias for _, bias in canonical]
 
-
-def _integers(arrays: LayerArrays) -> IntegerArrays:
-    assert arrays.integers, "a session with integers has arrays for them"
-    return arrays.integers
+    def _measures(self) -> IntegerMeasures:
+        return IntegerMeasures(self._map, self.windows, self._skipped, self._how)

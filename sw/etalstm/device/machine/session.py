@@ -94,7 +94,7 @@ class HardwareSession(Session):
         for name, array in plan.map.memory.arrays.items():
             if name in moved:
                 self.windows.write(array, moved[name])
-            elif not array.raw:  # nothing is read there that was not written before
+            elif array.zeroed or not array.raw:  # nothing else is read there that was not written before
                 self.windows.write_words(array, np.zeros(array.words, np.float32))
         self._scrubber.moved(plan.map.products, moved)
 

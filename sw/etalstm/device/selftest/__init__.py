@@ -2,18 +2,25 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.comparison import RandomRun, compare
 from etalstm.device.machine.hardware import HardwareDevice
-from etalstm.device.selftest import arithmetic, memory
+from etalstm.device.selftest import arithmetic, integers, memory
 from etalstm.device.selftest.bench import Bench, Finding, Outcome
 from etalstm.errors import DeviceError
+from etalstm.network.arithmetic import FLOAT32, INT8
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
 
 MEMORY_BYTES = 8 << 20
+# By whether products are integers
+PRODUCTS: dict[bool, dict[str, Callable[[Bench], Outcome]]] = {
+    False: {"lane memories": arithmetic.lane_memories, "broadcast and sums": arithmetic.sums},
+    True: {"conversions": integers.conversions, "products of integers": integers.products},
+}
 _NETWORK = NetworkShape(input_size=5, hidden_size=9, layers=2)
 
 
@@ -22,7 +29,8 @@ def training(device: HardwareDevice) -> Outcome:
     outcome = Outcome("training", "every word as golden's")
     words = 0
     for storage in (Storage(), Storage("ms1", 0.1)):
-        shape = TrainingShape(_NETWORK, execution=Execution(storage=storage), batch=3, steps=3)
+        how = INT8 if device.accelerator.config.integers else FLOAT32
+        shape = TrainingShape(_NETWORK, execution=Execution(storage=storage, arithmetic=how), batch=3, steps=3)
         sessions = {"golden": open_device("golden").create(shape), device.name: device.create(shape)}
         found = compare(sessions, shape, RandomRun(iterations=2, loss="per-step", seed=0))
         words += found.words
@@ -55,8 +63,7 @@ def selftest(device: HardwareDevice, memory_bytes: int = MEMORY_BYTES) -> Iterat
         ("port data", lambda: memory.data(bench)),
         ("arithmetic", lambda: arithmetic.vectors(bench)),
         ("parameters", lambda: arithmetic.parameters(bench)),
-        ("lane memories", lambda: arithmetic.lane_memories(bench)),
-        ("broadcast and sums", lambda: arithmetic.sums(bench)),
+        *((name, partial(product, bench)) for name, product in PRODUCTS[bench.config.integers].items()),
         ("training", lambda: training(device)),
     ]
     for name, check in checks:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from etalstm.device.selftest.bench import Bench, Finding, Outcome, cast, transfer, wrong
+from etalstm.device.selftest.bench import Bench, Finding, Outcome, cast, mismatches, transfer
 from etalstm.formats.codec import pack_bf16
 from etalstm.golden.activation import sigmoid, tanh
 from etalstm.golden.arithmetic import add, multiply
@@ -45,7 +45,9 @@ def vectors(bench: Bench) -> Outcome:
     for n, (op, (words, unit)) in enumerate(expected.items()):
         words = words.view(np.uint32)
         # A sum's first operand passes the multiplier: where that is wrong, nothing is known of the adder.
-        outcome.findings += wrong(bench, op.name, words, np.where(unknown & (unit == "adder"), words, got[:, n]), unit)
+        outcome.findings += mismatches(
+            bench, op.name, words, np.where(unknown & (unit == "adder"), words, got[:, n]), unit
+        )
         if op == VectorOp.MULTIPLY:
             unknown = (got[:, n] != words).any(axis=1, keepdims=True)
     return outcome
@@ -76,7 +78,7 @@ def parameters(bench: Bench) -> Outcome:
     expected, got = add(a, values[None, :, None]).view(np.uint32), bench.read(1, len(values))
     for n, number in enumerate(_PARAMETERS):
         suspect = f"parameter register {number}"
-        outcome.findings += wrong(bench, f"parameter {number}", expected[:, n : n + 1], got[:, n : n + 1], suspect)
+        outcome.findings += mismatches(bench, f"parameter {number}", expected[:, n : n + 1], got[:, n : n + 1], suspect)
     return outcome
 
 
@@ -123,14 +125,14 @@ def _sums_in_groups(bench: Bench, count: int) -> list[Finding]:
             start = None if position % 2 else bias[channel, 0]
             expected[channel, position] = _sum_of_products(start, weights[channel], scalars[first + position, 0])
     got = bench.read(lanes + 2, size)
-    wrong, findings = expected.view(np.uint32) != got, []
+    different, findings = expected.view(np.uint32) != got, []
     for source in range(channels):
         group, position = divmod(source, size)
-        if wrong[group * size : (group + 1) * size, position].all():
+        if different[group * size : (group + 1) * size, position].all():
             what = f"scalars from channel {source}'s window give wrong sums in every lane"
             findings.append(Finding(what, f"the port of broadcaster {group}, or the broadcast"))
     unit = "way of sums (weights, partial sums, their adder)"
-    return findings or wrong(bench, "MAC", expected.view(np.uint32), got, unit)
+    return findings or mismatches(bench, "MAC", expected.view(np.uint32), got, unit)
 
 
 def _sum_of_products(start: np.ndarray | None, weights: np.ndarray, scalars: np.ndarray) -> np.ndarray:
@@ -164,7 +166,7 @@ def lane_memories(bench: Bench) -> Outcome:
 
     bench.run(emit)
     got = bench.read(depth + 1, depth)
-    outcome.findings += wrong(bench, "weights", weights.view(np.uint32), got, "weights or partial sums")
+    outcome.findings += mismatches(bench, "weights", weights.view(np.uint32), got, "weights or partial sums")
     return outcome
 
 

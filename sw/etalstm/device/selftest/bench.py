@@ -171,7 +171,7 @@ def cast(program: Program, bench: Bench, vector: int, *, channel: int, lanes: in
     )  # fmt: skip
 
 
-def wrong(bench: Bench, what: str, expected: np.ndarray, got: np.ndarray, unit: str) -> list[Finding]:
+def mismatches(bench: Bench, what: str, expected: np.ndarray, got: np.ndarray, unit: str) -> list[Finding]:
     """Name channels and lanes whose words (channels, vectors, lanes) differ, each channel with its first difference."""
     findings = []
     for channel in range(bench.config.channels):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from etalstm.device.selftest.bench import KIND, Bench, Outcome, transfer, wrong
+from etalstm.device.selftest.bench import KIND, Bench, Outcome, mismatches, transfer
 from etalstm.network.arithmetic import exponent_of, quantise, scaled
 from etalstm_hw.contract import Memory, Opcode, Source, VectorOp
 from etalstm_hw.contract.integers import DELTA_BITS, largest_mantissa
@@ -35,7 +35,7 @@ def conversions(bench: Bench) -> Outcome:
     outcome = Outcome("conversions", f"{len(_OPERATIONS)} operations in each of {config.pes} lanes")
     for n, (op, _) in enumerate(_OPERATIONS):
         unit = "unit of integers"
-        outcome.findings += wrong(bench, op.name, expected[n][:, None], got[:, n : n + 1], unit)
+        outcome.findings += mismatches(bench, op.name, expected[n][:, None], got[:, n : n + 1], unit)
     return outcome
 
 
@@ -84,6 +84,7 @@ def products(bench: Bench) -> Outcome:
     sequences, tiles = min(3, config.queue_depth // config.tile_sums // 2), 2
     rows, per_row = config.weight_depth // config.row_vectors // tiles, config.row_vectors
     blocks = min(rows // config.lanes, config.broadcast_words // config.lanes // (4 * sequences))
+    blocks = 1 << (blocks.bit_length() - 1)  # a power of two, as the transfers want it
     rows = blocks * config.lanes
     weights = generator.integers(-127, 128, (config.channels, tiles, rows, config.lanes, config.tile_sums))
     for wide in (False, True):
@@ -114,7 +115,8 @@ def products(bench: Bench) -> Outcome:
         exact = 2 * np.einsum("sk,ctkln->ctsnl", flat, weights).reshape(config.channels, sums, config.lanes)
         name = "products of two digits" if wide else "products of a digit"
         expected = scaled(exact, 0).view(np.uint32)
-        outcome.findings += wrong(bench, name, expected, bench.read(vectors, sums), "way of digits, weights and sums")
+        unit = "way of digits, weights and sums"
+        outcome.findings += mismatches(bench, name, expected, bench.read(vectors, sums), unit)
     return outcome
 
 

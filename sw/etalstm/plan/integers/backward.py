@@ -12,7 +12,7 @@ from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import OPERANDS, Constant, IntegerArrays
 from etalstm.plan.memory.integer_tiling import AREAS, WORD_BYTES
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Location, Operand, Scratch
+from etalstm.plan.memory.operands import Location, Operand, Parameter, Scratch
 from etalstm.plan.memory.tiling import Span
 from etalstm.plan.passes.backward import BackwardLayer, BackwardStage, Cells
 from etalstm.plan.passes.gradient import BiasSums
@@ -20,7 +20,9 @@ from etalstm.plan.passes.propagation import Collecting, Emit, Masking, OperandGr
 from etalstm.plan.passes.vectors import ZERO, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
-from etalstm_hw.contract import Memory, Traffic, VectorOp
+from etalstm_hw.contract import PARAMETER_NEEDED_SCALE, Memory, Traffic, VectorOp
+
+NEEDED_SCALE = Parameter(PARAMETER_NEEDED_SCALE)  # makes zeros of δ below the threshold
 
 
 class IntegerPropagation:
@@ -219,7 +221,12 @@ class IntegerBackwardStage(BackwardStage):
         places, of_rows = (each.at(first, outer=1, inner=0) for each in (bias.places, bias.exponents.of_rows))
         run = partial(emitter.vector, outer=rows, inner=size)
         bits = self._network.delta_bits
-        run(VectorOp.QUANTISE, numbers, delta, places, bits=bits)
+        prunes = self._layer.storage.compressed
+        if prunes:
+            run(VectorOp.MULTIPLY, temporary, delta, NEEDED_SCALE)
+            run(VectorOp.MULTIPLY, numbers, ZERO, ZERO)
+            run(VectorOp.SELECT, numbers, temporary, delta)
+        run(VectorOp.QUANTISE, numbers, numbers if prunes else delta, places, bits=bits)
         location = self._integers.delta.at(cells.step, cells.batch_tile, first)
         emitter.store(self._numbers, location, Traffic.DELTAS, 1, rows * size)
         self._transpose(cells, first, rows)
@@ -227,6 +234,8 @@ class IntegerBackwardStage(BackwardStage):
         bias.take_largest(self._temporary, cells.span, size)
         run(VectorOp.SATURATED, temporary, delta, places, bits=bits)
         bias.count(self._temporary, cells.span, size)
+        if prunes:  # the bias sums all of δ
+            run(VectorOp.QUANTISE, numbers, delta, places, bits=bits)
 
     def _transpose(self, cells: Cells, first: int, rows: int) -> None:
         """Write the integers of a span's rows, those of each as words of all sequences side by side."""

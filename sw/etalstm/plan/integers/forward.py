@@ -11,6 +11,7 @@ from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
 from etalstm.plan.memory.tiling import Partition, Span, ceil_div
 from etalstm.plan.passes.forward import ForwardLayer, ForwardStage, Job
+from etalstm.plan.passes.sums import ProductSums
 from etalstm.plan.passes.vectors import ZERO, Elsewhere, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
@@ -69,8 +70,10 @@ class IntegerForwardStage(ForwardStage):
         self._multiplier = Multiplier(config, emitter)
         self._packer = Packer(emitter, tiling, scratch.take("packed words", network.batch.size))
 
-    def _make_sums(self, config, products, shares, skips):
-        return []
+    def _make_sums(
+        self, config: Config, products: tuple[LayerArrays, ...], shares: bool, skips: bool
+    ) -> list[ProductSums]:
+        return []  # an operand's sums are made one after the other
 
     def begin(self) -> None:
         """Bring bias and exponents; of the weights what there is room for."""

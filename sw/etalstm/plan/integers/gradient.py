@@ -1,5 +1,7 @@
 """Programs of the weights' gradients with integers."""
 
+from itertools import count
+
 from etalstm.plan.integers.exponents import Exponents
 from etalstm.plan.integers.products import Broadcast, Columns, Multiplier
 from etalstm.plan.memory.arrays import LayerArrays
@@ -8,7 +10,7 @@ from etalstm.plan.memory.integer_tiling import WORD_BYTES
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
 from etalstm.plan.memory.tiling import Span, spans
-from etalstm.plan.passes.vectors import ZERO
+from etalstm.plan.passes.vectors import NO_STEPS, ZERO, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp
@@ -22,11 +24,14 @@ class IntegerGradientLayer:
     its exponent, and sum the squares of each row, columns in ascending order.
     """
 
-    def __init__(self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays):
+    def __init__(
+        self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays, skipped: Steps = NO_STEPS
+    ):
         arrays = layer.integers
         assert arrays, "a layer with integers has arrays for them"
         self._config, self._emitter, self._network, self._layer = config, emitter, network, layer
         self._arrays: IntegerArrays = arrays
+        self._runs = _runs([step for step in range(network.steps) if step not in skipped])
         self._multiplier, self._half, self._turn = Multiplier(config, emitter), config.queue_depth // 2, 0
 
     def emit(self) -> None:
@@ -43,9 +48,8 @@ class IntegerGradientLayer:
         groups = tiling.column_groups(operand)
         at_once = max(1, self._half // (tile * most)) * self._config.row_vectors
         self._results = scratch.take("gradients", most * min(at_once, groups) * WORD_BYTES)
-        first = numbers.first * tiling.pair_blocks * self._config.lanes
         for some in (Span(f, min(at_once, groups - f)) for f in range(0, groups, at_once)):
-            columns = Columns(numbers.packed, some, first)
+            columns = Columns(numbers.packed, some)
             self._multiplier = Multiplier(self._config, self._emitter)
             if self._multiplier.fits(columns):
                 self._multiplier.keep(columns, Traffic.ACTIVATIONS)
@@ -57,21 +61,28 @@ class IntegerGradientLayer:
         """Sum dW of a run of a channel's rows and some groups of columns; give it to the rows' owner."""
         tiling, emitter, transposed = self._arrays.tiling, self._emitter, self._arrays.transposed
         run, lanes, tile = tiling.row_runs[number], self._config.lanes, self._config.tile_sums
-        rows, blocks = run.count * lanes, self._network.steps * tiling.pair_blocks
+        rows = run.count * lanes
         sums = Operand(Memory.SUMS, self._half * (self._turn % 2))
         self._turn += 1
-        location = transposed.at(number, 0, 0).at(channel * transposed.channel_vectors(number))
-        array = Broadcast(
-            location, transposed.window(number), blocks, blocks, 1, rows, True, Traffic.DELTAS, Traffic.ACTIVATIONS
-        )
-        self._multiplier.multiply(array, columns, sums, backward=True)
+        for steps in self._runs:
+            location = transposed.at(number, steps.start, 0).at(channel * transposed.channel_vectors(number))
+            blocks = len(steps) * tiling.pair_blocks
+            array = Broadcast(
+                location, transposed.window(number), blocks, blocks, 1, rows, True, Traffic.DELTAS, Traffic.ACTIVATIONS
+            )
+            entry = self._arrays.operands[operand].first + steps.start
+            of_steps = Columns(columns.packed, columns.groups, entry * tiling.pair_blocks * lanes)
+            self._multiplier.multiply(array, of_steps, sums, adds=steps is not self._runs[0], backward=True)
         first = columns.groups.first * WORD_BYTES
         count = min(columns.groups.count * WORD_BYTES, tiling.columns_of(operand).tiles - first)
         for of_tile in range(0, count, tile):
             some = min(tile, count - of_tile)
             source = sums.at(of_tile * rows, outer=1, inner=tile)
             to = self._results.at(of_tile * rows, outer=rows)
-            emitter.vector(VectorOp.CONVERT, to, source, ZERO, outer=some, inner=rows)
+            if self._runs:
+                emitter.vector(VectorOp.CONVERT, to, source, ZERO, outer=some, inner=rows)
+            else:
+                emitter.vector(VectorOp.MULTIPLY, to, ZERO, ZERO, outer=some, inner=rows)
         for column in range(count):
             self._give(operand, channel, run, first + column, self._results.at(column * rows, outer=lanes))
 
@@ -120,3 +131,9 @@ class IntegerGradientLayer:
             column = values.at(number * rows)
             emitter.vector(VectorOp.MULTIPLY, squares, column, column, inner=rows)
             emitter.vector(VectorOp.ADD, norms, norms, squares, inner=rows)
+
+
+def _runs(steps: list[int]) -> list[range]:
+    """Give ascending steps as runs of steps that follow each other."""
+    starts = [step for step in steps if step - 1 not in steps]
+    return [range(start, next(step for step in count(start) if step not in steps)) for start in starts]

@@ -78,8 +78,10 @@ class Multiplier:
         self._kept[_key(columns)] = to
         self._first += self._vectors(columns)
 
-    def multiply(self, array: Broadcast, columns: Columns, sums: Operand, *, backward: bool = False) -> None:
-        """Sum the products of an array and a matrix: sums of its tiles follow each other."""
+    def multiply(
+        self, array: Broadcast, columns: Columns, sums: Operand, *, adds: bool = False, backward: bool = False
+    ) -> None:
+        """Sum the products of an array and a matrix: sums of its tiles follow each other, added to others or not."""
         block = array.gates * self._config.lanes  # elements
         kept = self._kept.get(_key(columns))
         most = self._sent.most_blocks(array.gates, array.sequences)
@@ -94,12 +96,13 @@ class Multiplier:
             most, tiles = min(most, max(1, at_once // tiles)), min(tiles, at_once)
         for some in self._cut(columns.groups, tiles):
             for piece in spans(array.blocks, most):
-                self._piece(array, piece, Columns(columns.packed, some, columns.element), kept, sums, backward)
+                self._piece(array, piece, Columns(columns.packed, some, columns.element), kept, sums, adds, backward)
             sums = sums.at(ceil_div(some.count, self._of_row) * self._config.tile_sums * array.sequences)
 
     def _piece(
-        self, array: Broadcast, piece: Span, columns: Columns, kept: Operand | None, sums: Operand, backward: bool
-    ) -> None:
+        self, array: Broadcast, piece: Span, columns: Columns, kept: Operand | None, sums: Operand, adds: bool,
+        backward: bool,
+    ) -> None:  # fmt: skip
         """Send some blocks, and multiply them."""
         block, tiles = array.gates * self._config.lanes, ceil_div(columns.groups.count, self._of_row)
         first = columns.element + piece.first * block
@@ -117,10 +120,9 @@ class Multiplier:
             blocks=piece.count, gates=array.gates, sequences=array.sequences, wide=array.wide, repeats=tiles,
         )  # fmt: skip
         touched = ((tiles - 1) * rows + piece.count * block) * self._of_row
-        self._emitter.product(
-            weights, touched, rows, sums, tiles * self._config.tile_sums * array.sequences, adds=piece.first > 0,
-            backward=backward,
-        )  # fmt: skip
+        summed = tiles * self._config.tile_sums * array.sequences
+        adds = adds or piece.first > 0
+        self._emitter.product(weights, touched, rows, sums, summed, adds=adds, backward=backward)
 
     def _bring(self, columns: Columns, elements: range, to: Operand, kind: Traffic) -> None:
         """Load the groups of a tile side by side, tile by tile."""

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from etalstm.plan.memory import layout
 from etalstm.plan.memory.integer_tiling import IntegerTiling
 from etalstm.plan.memory.memory_map import Array, MemoryMap
@@ -136,7 +134,7 @@ def allocate(
     memory: MemoryMap, tiling: IntegerTiling, number: int, below: IntegerArrays | None, delta: Sequence
 ) -> IntegerArrays:
     """Allocate the arrays of a layer; `below` are those of the layer below."""
-    zeroed = partial(_zeroed, memory)
+    zeroed = partial(memory.add_raw, zeroed=True)
     channels, lanes = tiling.units.channels, tiling.config.lanes
     transposed = Transposed(zeroed(f"transposed{number}", "deltas", _transposed_vectors(tiling)), tiling)
     of_rows = tiling.rows
@@ -147,7 +145,13 @@ def allocate(
     return IntegerArrays(
         tiling=tiling,
         constants=memory.add_raw(f"constants{number}", "weights", Constant.COUNT),
-        exponents=memory.add_raw(f"exponents{number}", "weights", of_rows),
+        exponents=memory.add(
+            f"exponents{number}",
+            "weights",
+            of_rows,
+            partial(layout.rows_elements, tiling.units, tiling.gates),
+            (tiling.gates * tiling.units.size,),
+        ),
         rows={
             name: Packed(
                 zeroed(f"rows{number}_{name}", "weights", tiling.row_groups * tiling.elements(name)),
@@ -179,12 +183,6 @@ def _transposed_vectors(tiling: IntegerTiling) -> int:
     return of_a_vector * max(of_windows)
 
 
-def _zeroed(memory: MemoryMap, name: str, kind: str, vectors: int) -> Array:
-    """Allocate memory that is zero at first, and holds no element of the host's."""
-    shape = memory.channels, vectors, 1
-    return memory.add(name, kind, vectors, partial(np.broadcast_to, np.int64(-1), shape), (1,))
-
-
 def _numbers(memory: MemoryMap, tiling: IntegerTiling, operand: str, name: str, more: int) -> Numbers:
     """Allocate an operand of `more` entries than steps. Packed, entry n is that of step n."""
     partition, entries, batch = tiling.columns_of(operand), tiling.steps + more, tiling.batch
@@ -194,5 +192,6 @@ def _numbers(memory: MemoryMap, tiling: IntegerTiling, operand: str, name: str, 
         f"numbers_{name}", "activations", entries * batch.vectors * partition.tiles, elements, shape, batch_axis=1
     )
     vectors = entries * tiling.pair_blocks * tiling.config.lanes
-    packed = _zeroed(memory, f"packed_{name}", "activations", tiling.column_groups(operand) * vectors)
+    groups = tiling.column_groups(operand)
+    packed = memory.add_raw(f"packed_{name}", "activations", groups * vectors, zeroed=True)
     return Numbers(Sequence(sent, partition.tiles, batch), Packed(packed, vectors), 0)

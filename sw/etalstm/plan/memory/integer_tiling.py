@@ -12,8 +12,9 @@ AREAS = 4  # of the partial sums: of x twice, of the other operand twice
 
 # Scratch vectors
 OF_A_GATE = 2  # of each gate and sequence: sums and a temporary, or integers of δ and a temporary
-OF_A_ROW = 5  # of each of a unit's rows: bias and two exponents, or sums, exponents, largest and saturated ones
-CONSTANTS = 8  # exponents that all elements share
+OF_A_ROW = 6  # of each of a unit's rows: its bias and exponents, or sums of its bias, exponents and what is known of δ
+CONSTANTS = 10  # exponents that all elements share
+BUFFERS = 2  # of each sequence for a tile of columns: their gradients, and those that are passed on
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def tile_integer_batch(config: Config, gates: int, vectors: int, hidden_size: in
     least_tiles = min(units.tiles, _span_step(config, gates))
     most = {
         "scratch_depth": (config.scratch_depth - reserved)
-        // ((vectors + OF_A_GATE * gates) * least_tiles + MASK_ARRAYS + config.tile_sums),
+        // ((vectors + OF_A_GATE * gates) * least_tiles + MASK_ARRAYS + BUFFERS * config.tile_sums),
         "queue_depth": config.queue_depth
         // (AREAS * config.tile_sums * ceil_div(gates * least_tiles, config.tile_sums)),
         "broadcast_words": min(sent.most_sequences, 4 * sent.patches // (gates * config.vector_beats)),
@@ -178,7 +179,7 @@ def tile_integer_layer(
     """Divide a layer: the largest spans of tiles of units that the lane memories hold, whole tiles of sums each."""
     inputs, units = (Partition(size, config.channels, config.lanes) for size in (input_size, hidden_size))
     size, step = batch.size, _span_step(config, gates)
-    reserved = OF_A_ROW * gates * units.tiles + CONSTANTS + (MASK_ARRAYS + config.tile_sums) * size
+    reserved = OF_A_ROW * gates * units.tiles + CONSTANTS + (MASK_ARRAYS + BUFFERS * config.tile_sums) * size
     most = min(
         config.queue_depth // AREAS // (config.tile_sums * size) * config.tile_sums // gates,
         (config.scratch_depth - reserved) // ((vectors + OF_A_GATE * gates) * size),

@@ -130,9 +130,12 @@ def row_copy_elements(layer: LayerTiling) -> np.ndarray:
 
 def bias_elements(layer: LayerTiling) -> np.ndarray:
     """Elements of a bias (4H,) that lies as [unit tile][gate][lane] in its row owners' windows."""
-    return _combine(
-        (owned_elements(layer.units)[:, :, None, :], 1), (np.arange(layer.gates)[None, None, :, None], layer.units.size)
-    )
+    return rows_elements(layer.units, layer.gates)
+
+
+def rows_elements(units: Partition, gates: int) -> np.ndarray:
+    """Elements of a vector with one for each row, so many gates of each unit, that lies likewise."""
+    return _combine((owned_elements(units)[:, :, None, :], 1), (np.arange(gates)[None, None, :, None], units.size))
 
 
 def norms_elements(shards: Shards) -> np.ndarray:

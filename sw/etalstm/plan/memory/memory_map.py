@@ -39,6 +39,7 @@ class Array:
     copies : int             1, or the number of groups of channels if each group holds the whole array
     narrow : bool            a word holds two elements as bfloat16: the lower half, then the upper one
     exchanged : bool         groups read what other groups have stored there, more than once in a program
+    zeroed : bool            what no program writes there must be zero
     """
 
     name: str
@@ -51,6 +52,7 @@ class Array:
     copies: int = 1
     exchanged: bool = False
     narrow: bool = False
+    zeroed: bool = False
 
     @property
     def copy_words(self) -> tuple[int, int, int]:
@@ -181,10 +183,10 @@ class MemoryMap:
         self._vectors += vectors
         return array
 
-    def add_raw(self, name: str, kind: str, vectors: int, *, exchanged: bool = False) -> Array:
-        """Allocate memory that holds no array of the host's."""
+    def add_raw(self, name: str, kind: str, vectors: int, *, exchanged: bool = False, zeroed: bool = False) -> Array:
+        """Allocate memory that holds no array of the host's; `zeroed` memory is zero at first."""
         elements = partial(np.broadcast_to, np.int64(-1), (self.channels, vectors, self._config.lanes))
-        return self._add(name, kind, vectors, elements, (0,), exchanged=exchanged)
+        return self._add(name, kind, vectors, elements, (0,), exchanged=exchanged, zeroed=zeroed)
 
     @property
     def vector_bytes(self) -> int:

@@ -5,6 +5,7 @@ from copy import copy
 from functools import partial
 
 from etalstm.errors import PlanError
+from etalstm.network.arithmetic import Arithmetic
 from etalstm.network.cells.cell import Cell
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
@@ -20,7 +21,7 @@ from etalstm.plan.memory.stored import Segment, StoredIntermediates, everything
 from etalstm.plan.memory.tiling import Span
 from etalstm_hw.config import Config
 from etalstm_hw.contract import MOST_GATES, PARAMETER_DELTA_THRESHOLD, PARAMETER_THRESHOLDS
-from etalstm_hw.contract.integers import WEIGHT_BITS
+from etalstm_hw.contract.integers import WEIGHT_BITS, largest_mantissa
 
 MOST_KINDS = PARAMETER_DELTA_THRESHOLD - PARAMETER_THRESHOLDS
 
@@ -73,12 +74,20 @@ def check_arithmetic(config: Config, cell: Cell, execution: Execution, division:
         raise PlanError(f"with integers the machine has cells of one product, {cell.name} has {cell.products}")
     refused = {
         "delta inputs": not execution.delta_inputs.off, "shared tokens": execution.shared_tokens is not None,
-        "slices": execution.slices > 1, "groups": division.count > 1, "parts of a batch": parts > 1,
-        "compressed storage": any(execution.storage.layer(n).compressed for n in range(1)),
+        "groups": division.count > 1, "parts of a batch": parts > 1,
     }  # fmt: skip
     for name, asked in refused.items():
         if asked:
             raise PlanError(f"the machine does not do {name} with integers yet")
+
+
+def check_bias_sums(arithmetic: Arithmetic, terms: int) -> None:
+    """Raise ``PlanError`` if the sum of so many δ does not fit a word."""
+    if arithmetic.exact and terms > (most := ((1 << 31) - 1) // largest_mantissa(arithmetic.delta_bits)):
+        raise PlanError(
+            f"a word holds the sum of {most:,} integers of δ of {arithmetic.delta_bits} bits, an iteration of all "
+            f"steps and sequences has {terms:,}"
+        )
 
 
 class NetworkMap:
@@ -119,6 +128,7 @@ class NetworkMap:
         if not delta_inputs.off:
             check_sendable(cell)
         check_arithmetic(config, cell, execution, division, parts)
+        check_bias_sums(execution.arithmetic, steps * division.batch)
         self.delta_bits = execution.arithmetic.delta_bits
         self.config, self.network, self.division, self.steps = config, network, division, steps
         self.memory = MemoryMap(config, division)

@@ -233,9 +233,9 @@ class BackwardStage:
         self, config: Config, of_x: Collecting | None, of_operand: Collecting | None, delays: bool
     ) -> Sequence[OperandGradients]:
         """Make what sums Wᵀδ, for each product."""
+        make = partial(Propagation, config, self._emitter, self._network)
         of_stage = self._row_map, self._whole_beats, self._masking, of_x, of_operand, delays
-        context = config, self._emitter, self._network
-        return [Propagation(*context, product, *of_stage) for product in self._products]
+        return [make(product, *of_stage) for product in self._products]
 
     def _reserve(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
         """Reserve scratch memory for spans of `most` tiles of units and `size` sequences."""

@@ -1,0 +1,90 @@
+"""What the last passes have sent and stored, where products are integers."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from etalstm.device.hooks import Factors
+from etalstm.device.machine.measures import DeltaReader, Measures
+from etalstm.device.machine.windows import Windows
+from etalstm.network.arithmetic import Arithmetic, digits, scaled
+from etalstm.network.shape import canonical_rows
+from etalstm.network.storage import Usage
+from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.integer_arrays import OPERANDS, IntegerArrays
+from etalstm.plan.memory.network_map import NetworkMap
+
+
+def integers_of(arrays: LayerArrays) -> IntegerArrays:
+    """Give a layer's arrays of integers."""
+    assert arrays.integers, "a session with integers has arrays for them"
+    return arrays.integers
+
+
+class IntegerDeltaReader(DeltaReader):
+    """Reads one layer's δ as the integers that were sent."""
+
+    def numbers(self) -> np.ndarray:
+        """Read the integers: int32, (T, B, 4H), rows in canonical order."""
+        delta = self._windows.read(integers_of(self._arrays).delta.first(self._skipped.size)).view(np.int32)
+        delta[self._skipped] = 0
+        return np.ascontiguousarray(delta.swapaxes(2, 3)).reshape(*delta.shape[:2], -1)
+
+    def kept(self) -> int:
+        """Count those that are not zero."""
+        return int(np.count_nonzero(self.numbers()))
+
+
+@dataclass(frozen=True)
+class PassExponents:
+    """The arithmetic of an iteration, and the exponents of its passes: of δ, (L,), and of operands, (L, 2)."""
+
+    arithmetic: Arithmetic
+    delta: np.ndarray
+    operands: np.ndarray
+
+
+class IntegerMeasures(Measures):
+    """Reads what the passes of one iteration have left, with their exponents."""
+
+    def __init__(self, network: NetworkMap, windows: Windows, skipped: np.ndarray, how: "PassExponents"):
+        super().__init__(network, windows, skipped)
+        self._how = how
+
+    def usage(self, active: np.ndarray) -> list[Usage]:
+        """Count also the digits of δ, and how many of its integers were clamped."""
+        counted = zip(super().usage(active), self._network.layers, self._skipped, strict=True)
+        return [
+            replace(
+                usage,
+                saturated=int(self._windows.read_words(integers_of(arrays).saturated).view(np.int32).sum()),
+                delta_digits=int(digits(self._deltas(arrays, skipped).numbers()).sum()),
+            )
+            for usage, arrays, skipped in counted
+        ]
+
+    def _deltas(self, arrays: LayerArrays, skipped: np.ndarray) -> IntegerDeltaReader:
+        return IntegerDeltaReader(self._network, arrays, skipped, self._windows)
+
+    def _sent(self, arrays: LayerArrays, skipped: np.ndarray) -> tuple[list[np.ndarray], IntegerDeltaReader]:
+        sent = []
+        for name in OPERANDS:
+            numbers = integers_of(arrays).operands[name]
+            entries = self._windows.read(numbers.sent.first(len(skipped) + numbers.first))[numbers.first :]
+            sent.append(entries.view(np.int32).astype(np.float32))
+        return sent, self._deltas(arrays, skipped)
+
+    def factors(self) -> Factors:
+        """Read the two factors of each layer's dW, as float32."""
+        factors, arithmetic = [], self._how.arithmetic
+        for number, (arrays, skipped) in enumerate(zip(self._network.layers, self._skipped, strict=True)):
+            sent, deltas = self._sent(arrays, skipped)
+            words = self._windows.read(integers_of(arrays).exponents).view(np.int32)
+            of_rows = canonical_rows(words, arrays.tiling.gates)
+            delta = scaled(deltas.numbers(), self._how.delta[number] - (arithmetic.delta_bits - 1) - of_rows)
+            operands = [
+                scaled(numbers.astype(np.int32), exponent - (arithmetic.bits - 1))
+                for numbers, exponent in zip(sent, self._how.operands[number], strict=True)
+            ]
+            factors.append((delta, np.concatenate(operands, axis=2)))
+        return factors

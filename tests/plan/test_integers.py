@@ -1,0 +1,118 @@
+"""Programs of integer products: a machine that executes them one after the other has golden's bits."""
+
+from dataclasses import replace
+
+import pytest
+
+from etalstm.device import TrainingShape
+from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.errors import PlanError
+from etalstm.network.arithmetic import arithmetic_named
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
+from etalstm.network.shape import NetworkShape
+from etalstm.network.storage import Storage
+from etalstm.plan.plan import Plan
+from etalstm_hw.config import preset
+from tests.plan.machine import InterpretedAccelerator
+from tests.training import assert_same_training
+
+INT8 = arithmetic_named("int8", 15)
+
+
+def interpreted(config):
+    return HardwareDevice("interpreter", "test-int8", InterpretedAccelerator(config))
+
+
+def same_training(config, network, batch, steps, masked=False, **more):
+    how = {name: more.pop(name) for name in ("storage", "slices") if name in more}
+    shape = TrainingShape(network, batch, steps, Execution(**{"arithmetic": INT8} | how), masked=masked)
+    return assert_same_training(interpreted(config), shape, **{"iterations": 2, "seed": 3} | more)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batch", "steps"),
+    [((5, 9, 2), 3, 4), ((1, 1), 1, 1), ((17, 24), 2, 5), ((3, 40, 2), 5, 6), ((70, 20), 9, 3)],
+    ids=["ragged", "single", "wide", "streamed weights", "many inputs"],
+)
+@pytest.mark.parametrize("name", ["test-int8", "sim-int8"])
+def test_has_goldens_bits(name, sizes, batch, steps):
+    same_training(preset(name), NetworkShape(*sizes), batch, steps, masked=batch > 2)
+
+
+@pytest.mark.parametrize("pes", [8, 16])
+def test_has_goldens_bits_with_more_pes(pes):
+    config = replace(preset("test-int8"), integer_pes=pes, queue_depth=1024, scratch_depth=2048, weight_depth=1024)
+    same_training(config, NetworkShape(6, 33, 2), 5, 3, masked=True)
+
+
+def test_has_goldens_bits_where_a_vector_is_several_beats():
+    config = replace(preset("test-int8"), lanes=16, queue_depth=512, scratch_depth=1024, broadcast_words=1024)
+    assert config.vector_beats == 2
+    same_training(config, NetworkShape(19, 37), 4, 3)
+
+
+@pytest.mark.parametrize("bits", [8, 12])
+def test_bits_of_delta(bits):
+    shape = TrainingShape(NetworkShape(5, 9, 2), 3, 4, Execution(arithmetic=arithmetic_named("int8", bits)))
+    assert_same_training(interpreted(preset("test-int8")), shape, iterations=3, seed=1)
+
+
+@pytest.mark.parametrize("policy", ["ms1", "ms1-bf16"])
+def test_local_gradients_are_stored_and_delta_is_pruned(policy):
+    network, storage = NetworkShape(5, 9, 2), Storage(policy, 0.1)
+    same_training(preset("test-int8"), network, 3, 4, masked=True, storage=storage, delta_threshold=0.02)
+
+
+@pytest.mark.parametrize("share", [0.4, 1.0])
+def test_cells_are_skipped(share):
+    same_training(preset("test-int8"), NetworkShape(5, 9, 2), 3, 6, masked=True, skip_cells=share, iterations=3)
+
+
+def test_slices_change_nothing():
+    session = same_training(preset("test-int8"), NetworkShape(5, 9), 6, 3, slices=3)
+    assert session.plan.map.division.slices == 1
+
+
+@pytest.mark.parametrize(
+    ("network", "execution", "message"),
+    [
+        (NetworkShape(3, 5), Execution(arithmetic="int16"), "integers of this machine have 8 bits"),
+        (NetworkShape(3, 5, 1, "hlstm"), Execution(arithmetic="int8"), "cells of one product"),
+        (
+            NetworkShape(3, 5),
+            Execution(arithmetic="int8", delta_inputs=DeltaInputs.of(0.1)),
+            "does not do delta inputs",
+        ),
+        (NetworkShape(3, 5), Execution(arithmetic="int8", shared_tokens=4), "does not do shared tokens"),
+    ],
+)
+def test_what_is_not_done_is_refused_by_name(network, execution, message):
+    with pytest.raises(PlanError, match=message):
+        Plan(preset("test-int8"), network, 2, 2, execution)
+
+
+def test_a_bias_whose_sum_would_not_fit_a_word_is_refused():
+    with pytest.raises(PlanError, match=r"holds the sum of 131,594 integers of δ of 15 bits"):
+        Plan(preset("test-int8"), NetworkShape(3, 5), 2, 65798, Execution(arithmetic=INT8))
+
+
+def test_a_budget_of_memory_is_refused():
+    session = interpreted(preset("test-int8"))
+    shape = TrainingShape(NetworkShape(5, 9, 2), 3, 12, Execution(arithmetic=INT8), memory_budget=90_000)
+    with pytest.raises(PlanError, match=r"no memory budget can be kept|too small"):
+        session.create(shape)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"queue_depth": 16}, "queue_depth is 16"),
+        ({"weight_depth": 16}, "weight_depth of 16 is too small"),
+        ({"broadcast_words": 16}, "broadcast_words"),
+    ],
+)
+def test_a_memory_that_is_too_small_is_named(change, message):
+    config = replace(preset("test-int8"), **change)
+    with pytest.raises(PlanError, match=message):
+        assert Plan(config, NetworkShape(5, 9), 3, 4, Execution(arithmetic=INT8)).program_bytes
