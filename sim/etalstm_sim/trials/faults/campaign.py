@@ -22,7 +22,7 @@ from etalstm_sim.compiled.library import build_library, design
 from etalstm_sim.transport import SimTransport
 from etalstm_sim.trials.cases import check_cases
 from etalstm_sim.trials.faults.faulty import FaultyTransport, Hang, Kind, Moment, Targets
-from etalstm_sim.trials.placing import alone
+from etalstm_sim.trials.placing import arithmetic_of, planned_session
 
 SHAPE = TrainingShape(NetworkShape(4, 4, 2), 2, 2, Execution(storage=Storage("ms1", 0.05)), masked=True)
 LATENCY_CYCLES = 4  # of the memory: short, so that a case takes little time
@@ -69,18 +69,6 @@ class CaseResult:
     said: str
 
 
-class _Session(HardwareSession):
-    """A session alone on its machine. Its first plan is that of `another` session, if there is one."""
-
-    def __init__(self, another: HardwareSession | None, accelerator: Accelerator):
-        self._first = another and another.plan
-        super().__init__(SHAPE, accelerator, alone(accelerator.transport.memory_bytes), lambda size: None)
-
-    def _planned(self, shape):
-        first, self._first = self._first, None
-        return first or super()._planned(shape)
-
-
 class Bench:
     """A machine, and its results without a fault.
 
@@ -95,6 +83,7 @@ class Bench:
 
     def __init__(self, preset: str, seed: int, scrub: bool = False):
         self._config, self._seed, self._scrub = configurations.preset(preset), seed, scrub
+        self._shape = SHAPE.with_execution(arithmetic=arithmetic_of(self._config))
         self._library, self._undisturbed = build_library(design(self._config)), None
         draw = np.random.default_rng(seed)
         self._x = draw.standard_normal(SHAPE.x_shape, np.float32)
@@ -144,7 +133,8 @@ class Bench:
         """Make a session on a machine; programs and transfers are counted from then on."""
         accelerator = Accelerator(transport, self._config)
         accelerator.watchdog_cycles = WATCHDOG_CYCLES
-        session = _Session(self._undisturbed, accelerator)
+        plan = self._undisturbed.plan if self._undisturbed else None
+        session = planned_session(plan, self._shape, accelerator, transport.memory_bytes)
         transport.disarm()
         return session
 

@@ -6,7 +6,6 @@ from contextlib import ExitStack, closing
 import numpy as np
 
 from etalstm.device.machine.accelerator import Accelerator, LoadedProgram
-from etalstm.device.machine.session import HardwareSession
 from etalstm.host.computer import count_processors, worker_processes
 from etalstm.network.shape import initial_parameters
 from etalstm_hw import config as configurations
@@ -15,7 +14,7 @@ from etalstm_hw.contract.image import image_of
 from etalstm_sim.simulation import Stop
 from etalstm_sim.transport import SimTransport
 from etalstm_sim.trials.cases import check_cases
-from etalstm_sim.trials.placing import alone
+from etalstm_sim.trials.placing import planned_session
 from etalstm_sim.trials.programs.changes import Cases, Network
 from etalstm_sim.trials.programs.outcome import CaseResult, Run
 
@@ -25,17 +24,6 @@ MEMORY_BYTES = 1 << 18
 LATENCY_CYCLES = 4
 WATCHDOG_CYCLES = 2_000
 MOST_CYCLES = 40_000  # then a program that still works is aborted: one field can make it arbitrarily long
-
-
-class _Session(HardwareSession):
-    """A session that runs the programs of an existing plan."""
-
-    def __init__(self, network: Network, accelerator: Accelerator):
-        self._plan_of_network = network.plan
-        super().__init__(network.shape, accelerator, alone(MEMORY_BYTES), lambda size: None)
-
-    def _planned(self, shape):
-        return self._plan_of_network
 
 
 class Machine:
@@ -61,7 +49,7 @@ class Machine:
 
     def _prepare(self, seed: int) -> None:
         """Run an iteration, then each valid program by itself, and store what the windows hold after it."""
-        self._session = _Session(self.network, self._accelerator)
+        self._session = planned_session(self.network.plan, self.network.shape, self._accelerator, MEMORY_BYTES)
         self._train(seed)
         placement = self._session.placement
         self._inside = np.zeros(MEMORY_BYTES, bool)

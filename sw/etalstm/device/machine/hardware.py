@@ -10,7 +10,7 @@ from etalstm.device.access import exclusive
 from etalstm.device.cards.xdma import XdmaTransport
 from etalstm.device.device import Device
 from etalstm.device.machine.accelerator import Accelerator
-from etalstm.device.machine.integer_session import IntegerHardwareSession
+from etalstm.device.machine.integer_session import session_class
 from etalstm.device.machine.parts import PartedSession, shape_of_part
 from etalstm.device.machine.planning import first_room, plan_session
 from etalstm.device.machine.session import HardwareSession
@@ -39,7 +39,7 @@ class HardwareDevice(Device):
         If the whole batch does not fit, parts of it are worked on one after the other: as few as fit, of one slice at
         least. Of the numbers of groups that fit and that the slices allow, the fastest is taken.
         """
-        make = IntegerHardwareSession if self.accelerator.config.integers else HardwareSession
+        make = session_class(self.accelerator.config)
         for count in part_counts(shape.execution.slices):
             parts = Parts(shape.batch, shape.execution.slices, count)
             try:

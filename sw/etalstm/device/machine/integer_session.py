@@ -10,6 +10,7 @@ from etalstm.network.shape import canonical_rows
 from etalstm.plan.memory.integer_arrays import Constant, Numbers
 from etalstm.plan.memory.integer_tiling import IntegerTiling
 from etalstm.plan.memory.memory_map import Array
+from etalstm_hw.config import Config
 
 
 class IntegerHardwareSession(HardwareSession):
@@ -131,3 +132,8 @@ class IntegerHardwareSession(HardwareSession):
 
     def _measures(self) -> IntegerMeasures:
         return IntegerMeasures(self._map, self.windows, self._skipped, self._how)
+
+
+def session_class(config: Config) -> type[HardwareSession]:
+    """Give what a machine's sessions are made of."""
+    return IntegerHardwareSession if config.integers else HardwareSession
