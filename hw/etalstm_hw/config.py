@@ -154,6 +154,11 @@ class Config:
         return self.channels * self.lanes
 
     @property
+    def macs(self) -> int:
+        """Multiplications that the machine makes in a cycle at most."""
+        return self.pes * self.tile_sums
+
+    @property
     def beat_words(self) -> int:
         """Words of a memory beat: a whole vector, at most 256 bits."""
         return min(self.lanes, 8)

@@ -59,7 +59,7 @@ class LSTM(torch.nn.LSTM):
     arithmetic : str
         How products are computed: ``float32``, ``int16`` or ``int8``, see :mod:`etalstm.network.arithmetic`. With
         integers every backward pass finds its exponents by itself, which takes two or three passes, and there are no
-        gradients of gradients. Only on golden.
+        gradients of gradients. On golden, ``int8`` also on a machine for integers.
     delta_bits : int, optional
         Bits of the gates' gradients with integers, 8 to 15. Default: 12 with ``int8``, 15 with ``int16``.
     """

@@ -104,6 +104,8 @@ def random_iteration(shape: TrainingShape, seed: int) -> tuple:
         return generator.standard_normal(size, np.float32)
 
     x, dy, h0, c0 = (normal(size) for size in (shape.x_shape, shape.y_shape, shape.state_shape, shape.state_shape))
+    if shape.execution.arithmetic.exact:
+        h0 = np.clip(h0, -1, 1)
     lengths = generator.integers(1, shape.steps + 1, shape.batch) if shape.masked else None
     tokens = None
     if shape.execution.shared_tokens:

@@ -42,22 +42,24 @@ def measure(session, shape: TrainingShape, forward_only: bool = False) -> tuple[
     return session.counters(), time.perf_counter() - started
 
 
-def account(counters: dict, macs: int, channels: int, lanes: int) -> dict:
+def account(counters: dict, macs: int, channels: int, at_once: int) -> dict:
     """Divide the cycles of an iteration into those of useful MACs and, by their causes, lost ones.
 
+    A channel makes so many MACs `at_once`. With integers an element of two digits takes two: the second is in
+    ``padding``.
     Lost cycles are averages over channels. ``padding`` are MACs of lanes without a row or column, less those that were
     saved because a scalar was zero. Useful and lost cycles add up to all cycles.
     """
     cycles = counters["cycles"]
-    useful = macs / (channels * lanes)
+    useful = macs / (channels * at_once)
     kinds = {kind: count / channels for kind, count in counters["channel_cycles"].items()}
     padding = kinds.pop("mac") - useful
     return {
         "cycles": cycles,
         "macs": macs,
-        "pes": channels * lanes,
+        "pes": channels * at_once,
         "utilization": useful / cycles,
-        "mac_phase_utilization": macs / (counters["mac_phase"] * lanes),
+        "mac_phase_utilization": macs / (counters["mac_phase"] * at_once),
         "stalls": {"padding": padding, **kinds},
     }
 
@@ -124,7 +126,7 @@ def iteration(
         macs = counted if work.network.is_lstm else sum(session.usage(), Usage()).products
         build_seconds = getattr(device.accelerator.transport, "build_seconds")  # noqa: B009 - only a simulation's
     tell_instructions(trace, session)
-    result = account(counters, macs, config.channels, config.lanes)
+    result = account(counters, macs, config.channels, config.lanes * config.tile_sums)
     result["bytes"] = {name: counters[f"{name}_bytes"] for name in ("read", "write", "program")}
     result |= {
         "slices": shape.execution.slices,
@@ -135,7 +137,7 @@ def iteration(
     if as_json:
         print(json.dumps(result))
         return
-    print(f"{result['cycles']:,} cycles, {macs:,} MACs on {result['pes']} PEs")
+    print(f"{result['cycles']:,} cycles, {macs:,} MACs, {result['pes']} in a cycle at most")
     print(f"utilization {result['utilization']:.3f}, in MAC phases {result['mac_phase_utilization']:.3f}")
     for kind, count in result["stalls"].items():
         print(f"  {kind:16s} {count:12,.0f} cycles  {count / result['cycles']:6.2%}")

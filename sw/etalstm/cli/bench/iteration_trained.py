@@ -84,7 +84,7 @@ def measure(settings: Settings, device: HardwareDevice, run: Path, amount: Amoun
         "cycles": round(cycles / number),
         "deviation": float(np.std(each, ddof=1)) if number > 1 else None,
         "passes": {name: round(count / number) for name, count in added("passes").items()},
-        "utilization": usage.products / (config.pes * cycles),
+        "utilization": usage.products / (config.macs * cycles),
         "pes": {kind: count / (config.channels * cycles) for kind, count in added("channel_cycles").items()},
         "footprint": usage.footprint,
         "delta_density": usage.delta_density,

@@ -26,7 +26,9 @@ def resources(
     preset: Annotated[str, Option(help=f"{PRESET_HELP}; several, separated by commas, to compare them")] = "vcu128",
     check: Annotated[bool, Option("--check", help="Exit code 1 if it is more than the limits allow")] = False,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object, or one for each of several")] = False,
-    integers: Annotated[bool, Option("--integers", help="The units of the integer machine to come, no preset")] = False,
+    integers: Annotated[
+        bool, Option("--integers", help="The units of an integer machine on the board, no preset")
+    ] = False,
 ) -> None:
     """Count DSP, LUT, FF, BRAM and URAM with Yosys, and the levels of logic; the first time takes minutes.
 

@@ -1,4 +1,4 @@
-"""``eta-lstm research roofline``: what bounds the integer machine to come, on the six shapes."""
+"""``eta-lstm research roofline``: what bounds an integer machine on the board, on the six shapes."""
 
 from typing import Annotated
 

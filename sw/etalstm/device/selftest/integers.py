@@ -80,7 +80,7 @@ def _quantised(values: np.ndarray, places: np.ndarray, bits: int) -> tuple[np.nd
 def products(bench: Bench) -> Outcome:
     """Send arrays of one and of two digits, some twice, and multiply them by rows of weights that fill the memory."""
     config, generator = bench.config, np.random.default_rng(13)
-    outcome = Outcome("products of integers", f"sums of {config.pes * config.tile_sums} weights at a time")
+    outcome = Outcome("products of integers", f"sums of {config.macs} weights at a time")
     sequences, tiles = min(3, config.queue_depth // config.tile_sums // 2), 2
     rows, per_row = config.weight_depth // config.row_vectors // tiles, config.row_vectors
     blocks = min(rows // config.lanes, config.broadcast_words // config.lanes // (4 * sequences))

@@ -1,4 +1,4 @@
-"""A training iteration on the integer machine to come: a roofline, before a gate of it is drawn.
+"""A training iteration on an integer machine on the board: a roofline, before a gate of it is drawn.
 
 The machine has so many multiplications a cycle, so many float32 lanes for element-wise work, a memory, and room on the
 chip for so many weights. Each phase of an iteration takes the longest of its multiplications, its element-wise
