@@ -19,6 +19,7 @@ from etalstm_hw.contract.integers import WEIGHT_BITS
 _TYPES: dict[Any, tuple[type, str]] = {int: (Integral, "an integer"), float: (Real, "a number")}
 FILE_SUFFIX, BASE = ".toml", "base"
 INTEGER_PES = (4, 8, 16)
+MOST_STREAMS = 2
 
 
 def _is_power_of_two(value: int) -> bool:
@@ -56,6 +57,7 @@ class Config:
     port_bytes: int = 0  # memory behind each of the channels' ports, from address 0 on; 0: all memory behind every port
     address_bits: int = 33  # of a byte address
     integer_pes: int = 0  # of a lane, each of which multiplies two weights of 8 bits; 0: products are float32
+    integer_streams: int = 1  # of digits, each with PEs of its own; 2 use both ports of the weights
     clock_mhz: float = 250.0
 
     def __post_init__(self):
@@ -121,7 +123,13 @@ class Config:
     def _check_integers(self) -> None:
         if self.integer_pes not in (0, *INTEGER_PES):
             raise ValueError(f"integer_pes must be 0, or one of {INTEGER_PES}, got {self.integer_pes}")
-        for name, vectors in (("weight_depth", self.row_vectors), ("queue_depth", self.tile_sums)):
+        if not 1 <= self.integer_streams <= (MOST_STREAMS if self.integers else 1):
+            raise ValueError(
+                f"integer_streams must be 1, or with integer_pes up to {MOST_STREAMS}, got {self.integer_streams}"
+            )
+        for name, vectors in (
+            ("weight_depth", self.row_vectors), ("queue_depth", self.tile_sums * self.integer_streams),
+        ):  # fmt: skip
             if getattr(self, name) < vectors:
                 raise ValueError(
                     f"{name} must be at least {vectors} with {self.integer_pes} integer_pes, got {getattr(self, name)}"
@@ -156,7 +164,11 @@ class Config:
     @property
     def macs(self) -> int:
         """Multiplications that the machine makes in a cycle at most."""
-        return self.pes * self.tile_sums
+        return self.pes * self.tile_sums * self.integer_streams
+
+    def summed(self, sequences: int) -> int:
+        """Give how many sequences have room in the sums of a tile where there are so many: as many in each stream."""
+        return -(-sequences // self.integer_streams) * self.integer_streams
 
     @property
     def beat_words(self) -> int:
@@ -238,7 +250,7 @@ PRESETS = {
         codec_words=2, instruction_queue=4, broadcast_words=128, scalar_fifo=4, outstanding_bursts=2,
     ),
     "sim-int8": Config(
-        channels=2, lanes=8, integer_pes=8, weight_depth=8192, scratch_depth=2048, queue_depth=1024,
+        channels=2, lanes=8, integer_pes=8, integer_streams=2, weight_depth=8192, scratch_depth=2048, queue_depth=2048,
         activation_units=4, broadcast_words=8192,
     ),
 }  # fmt: skip

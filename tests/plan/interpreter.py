@@ -319,14 +319,16 @@ class Interpreter:
             blocks += list(words)
         array = np.stack(blocks).swapaxes(0, 1).reshape(f["batch"], -1).astype(np.int64)
         assert np.abs(array).max(initial=0) <= largest_mantissa(15 if f["wide"] else 8), "an integer of too many digits"
-        patches = ceil_div(len(blocks) * config.vector_beats, 4) * f["batch"]
+        own = ceil_div(f["batch"], config.integer_streams)
+        patches = ceil_div(len(blocks) * config.vector_beats, 4) * own * config.integer_streams
         assert patches <= config.broadcast_words // config.beat_words // 4, "an array that is too large to be sent"
         self._pending = f, array
 
     def _product(self, f):
         sent, array = self._pending
         config, tile, of_row = self.config, self.config.tile_sums, self.config.row_vectors
-        assert f["weights"] % of_row == 0 and f["sums"] % tile == 0, "misplaced weights or sums"
+        assert f["weights"] % of_row == 0, "misplaced weights"
+        assert f["sums"] % (tile * config.integer_streams) == 0, "misplaced sums"
         words = self.lanes[Memory.WEIGHTS].view(np.int8).reshape(config.channels, -1, of_row, config.lanes, 4)
         weights = words.transpose(0, 1, 2, 4, 3).reshape(config.channels, -1, tile, config.lanes)
         sums, sequences = self.lanes[Memory.SUMS].reshape(config.channels, -1, tile, config.lanes), len(array)
@@ -334,7 +336,7 @@ class Interpreter:
             row = f["weights"] // of_row + n * f["rows"]
             rows = weights[:, row : row + array.shape[1]].astype(np.int64)
             assert rows.shape[1] == array.shape[1], "beyond the weights' end"
-            first = f["sums"] // tile + n * sequences
+            first = f["sums"] // tile + n * config.summed(sequences)
             into = sums[:, first : first + sequences]
             assert into.shape[1] == sequences, "beyond the sums' end"
             into[:] = np.einsum("bk,ckvl->cbvl", array, rows) + (into if f["adds"] else 0)

@@ -46,6 +46,12 @@ def test_has_goldens_bits_with_more_pes(pes):
     same_training(config, NetworkShape(6, 33, 2), 5, 3, masked=True)
 
 
+@pytest.mark.parametrize("batch", [1, 5])
+def test_has_goldens_bits_with_two_streams(batch):
+    config = replace(preset("test-int8"), integer_streams=2, queue_depth=128, broadcast_words=256)
+    same_training(config, NetworkShape(6, 33, 2), batch, 3, masked=True)
+
+
 def test_has_goldens_bits_where_a_vector_is_several_beats():
     config = replace(preset("test-int8"), lanes=16, queue_depth=512, scratch_depth=1024, broadcast_words=1024)
     assert config.vector_beats == 2

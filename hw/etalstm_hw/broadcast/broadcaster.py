@@ -35,6 +35,7 @@ class BlockBroadcaster(wiring.Component):
     axi : :py:`Out(AXI4Read(...))`                    memory port
     windows : :py:`In(Windows(...))`                  where the channels' windows are
     group : :py:`In(Group(...))`                      the group that is served
+    rooms : :py:`In(streams)`                         the channels have room, by stream: it decides, not ``o.ready``
     send_zeros : :py:`In(1)`                          zeros are sent too, as scalars that are no terms
     stored_by_all : :py:`In(TARGET_BITS)`             what waits are compared with
     drain, dma_busy, busy, progress                   as in a channel
@@ -51,6 +52,7 @@ class BlockBroadcaster(wiring.Component):
                 "axi": Out(AXI4Read(config.address_bits, config.beat_bits)),
                 "windows": In(Windows(config.address_bits)),
                 "group": In(Group(config.address_bits)),
+                "rooms": In(config.integer_streams),
                 "send_zeros": In(1),
                 "stored_by_all": In(contract.TARGET_BITS),
                 "drain": In(1),

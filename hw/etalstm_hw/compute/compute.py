@@ -33,6 +33,8 @@ class LaneCompute(wiring.Component):
         What the lanes have of memories, with the scratch memory's ports and ``load``.
     products, scalars : StructLayout
         An instruction of the engine of products, and what the broadcaster sends to it.
+    streams : int
+        Streams of that: the first is ``scalars``, the next ``scalars1``.
     scratch_depth, queue_depth, scratch_reads : int
         Vectors of scratch memory and partial sums; read ports of the scratch memory.
     integers : bool
@@ -73,8 +75,9 @@ class LaneCompute(wiring.Component):
 
     def __init__(
         self, format, lanes, beat_words, *, pe, units, memories, products, scalars, scratch_depth, queue_depth,
-        scratch_reads, integers=False,
+        scratch_reads, integers=False, streams=1,
     ):  # fmt: skip
+        self.streams = ["scalars", *(f"scalars{n}" for n in range(1, streams))]
         self.memories, self.units = memories, units
         self._depths = {Memory.SCRATCH: scratch_depth, Memory.SUMS: queue_depth}
         self.pes = pes = PEArray(format, lanes, pe)
@@ -90,7 +93,7 @@ class LaneCompute(wiring.Component):
             | {
                 "mac": In(stream.Signature(products)),
                 "vector": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
-                "scalars": In(stream.Signature(scalars)),
+                **{name: In(stream.Signature(scalars)) for name in self.streams},
                 "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
                 "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "read": In(stream.Signature(LaneRead())),
@@ -129,7 +132,8 @@ class LaneCompute(wiring.Component):
         self._read(m, memories, vector)
         self._multiply(m, memories, pes, vector, slots)
         self._check(m, memories, self._load(m, memories, vector))
-        moves = [(s.valid & s.ready) for s in (self.mac, self.vector, self.scalars, self.load, self.read)]
+        scalars = [getattr(self, name) for name in self.streams]
+        moves = [(s.valid & s.ready) for s in (self.mac, self.vector, *scalars, self.load, self.read)]
         m.d.comb += self.progress.eq(
             Cat(moves).any() | (self.cycle == Cycle.MAC) | vector.issue | vector.activations.any()
         )

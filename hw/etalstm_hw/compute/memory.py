@@ -1,6 +1,6 @@
 """The memories of a channel's lanes."""
 
-from amaranth.hdl import Cat, Const, Module
+from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -22,20 +22,25 @@ class BeatMemory(wiring.Component):
         Of a vector.
     beat_words, depth : int
         Words of a beat, vectors of the memory.
+    reads : int
+        Read ports, 1 or 2. The second one shares a port of the memory with the write: in the cycle of a write it reads
+        nothing.
 
     Members
     -------
-    read : :py:`In(memory.ReadPort.Signature(...))`
+    read, second : :py:`In(memory.ReadPort.Signature(...))`
+        There is no ``second`` with one.
     write : :py:`In(memory.WritePort.Signature(...))`
         With an enable for each beat.
     """
 
-    def __init__(self, vector, beat_words: int, depth: int):
+    def __init__(self, vector, beat_words: int, depth: int, reads: int = 1):
+        self._reads = ("read", "second")[:reads]
         self._depth, self._beat_bits = depth, vector.size // vector.length * beat_words
         port = {"addr_width": (depth - 1).bit_length(), "shape": vector}
         super().__init__(
             {
-                "read": In(memory.ReadPort.Signature(**port)),
+                **{name: In(memory.ReadPort.Signature(**port)) for name in self._reads},
                 "write": In(memory.WritePort.Signature(**port, granularity=beat_words)),
             }
         )
@@ -44,20 +49,25 @@ class BeatMemory(wiring.Component):
         """All pieces have the same addresses."""
         m = Module()
         attrs = {"ram_style": "ultra"} if self._depth > DEEPEST_BLOCK_RAM else {}
-        pieces = []
+        pieces: dict[str, list] = {name: [] for name in self._reads}
         for n, enable in enumerate(self.write.en):
             storage = memory.Memory(shape=self._beat_bits, depth=self._depth, init=[], attrs=attrs)
             m.submodules[f"beat{n}"] = storage
-            write, read = storage.write_port(), storage.read_port()
+            write = storage.write_port()
             m.d.comb += [
                 write.addr.eq(self.write.addr),
                 write.data.eq(self.write.data.as_value().word_select(n, self._beat_bits)),
                 write.en.eq(enable),
-                read.addr.eq(self.read.addr),
-                read.en.eq(self.read.en),
             ]
-            pieces.append(read.data)
-        m.d.comb += self.read.data.eq(Cat(pieces))
+            for name in self._reads:
+                mine, read = getattr(self, name), storage.read_port()
+                shared = name == "second"
+                m.d.comb += [
+                    read.addr.eq(Mux(self.write.en.any(), self.write.addr, mine.addr) if shared else mine.addr),
+                    read.en.eq(mine.en),
+                ]
+                pieces[name].append(read.data)
+        m.d.comb += [getattr(self, name).data.eq(Cat(words)) for name, words in pieces.items()]
         return m
 
 

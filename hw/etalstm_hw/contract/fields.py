@@ -255,9 +255,10 @@ FIELDS = {
     # 2·PEs weights of each lane, for as many vectors of sums: it is `PEs`/2 vectors of the weight memory, of whose
     # words byte n of vector v is the weight for vector 4·v + n of the sums. Element e of a sequence meets row e of
     # those from `weights` on, the n-th time that the array is sent row n·rows + e. Sums of the first sequence are the
-    # 2·PEs vectors from `sums` on; those of the next sequence follow, then those of the next time.
-    # BAD_FIELD: `weights` or `sums` is no multiple of the vectors of a row, or of the sums of a sequence. BAD_ADDRESS:
-    # a weight or a sum outside its memory.
+    # 2·PEs vectors from `sums` on; those of the next sequence follow, then those of the next time. A machine of several
+    # streams has room for as many sequences in each: sums of sequences that are not there have no defined value.
+    # BAD_FIELD: `weights` is no multiple of the vectors of a row, or `sums` of those of a sequence of each stream.
+    # BAD_ADDRESS: a weight or a sum outside its memory.
     Opcode.PRODUCT: {
         "weights": LANE_ADDRESS_BITS,
         "rows": COUNT_BITS,

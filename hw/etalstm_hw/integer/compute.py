@@ -1,9 +1,10 @@
 """The compute part of a channel where products are integers."""
 
+from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib import wiring
 
 from etalstm_hw.compute.compute import LaneCompute
-from etalstm_hw.contract import Cycle, Opcode
+from etalstm_hw.contract import Cycle, Opcode, Status
 from etalstm_hw.integer.memory import IntegerMemories
 from etalstm_hw.integer.pe import IntegerPE
 from etalstm_hw.integer.products import ProductEngine
@@ -18,6 +19,10 @@ class IntegerCompute(LaneCompute):
     Products have PEs of their own, so nothing waits for another's cycles. The read port of the partial sums goes to the
     engine of products first, then to VECTOR.
 
+    Each stream of digits has an engine; all execute the same instructions. Sequences, and so their sums, take turns:
+    number n of the sums of a tile is in engine n modulo the streams. All engines read the same weights, each by a port
+    of its own; that of the second one stands still in a cycle in which weights are loaded.
+
     Parameters
     ----------
     format, lanes, beat_words, pe, scratch_reads
@@ -26,8 +31,8 @@ class IntegerCompute(LaneCompute):
         Makes an activation unit for a format.
     activation_units : int
         How many there are, each with a unit of integers.
-    integer_pes, elements : int
-        PEs of integers of each lane; elements of a sequence at most.
+    integer_pes, streams, elements : int
+        PEs of integers of each lane and stream; streams of digits, a power of two; elements of a sequence at most.
     integer_pe : callable
         Makes such a PE.
     depths : dict
@@ -35,20 +40,24 @@ class IntegerCompute(LaneCompute):
     """
 
     def __init__(
-        self, format, lanes, beat_words, *, pe, activation, activation_units, integer_pes, elements, depths,
+        self, format, lanes, beat_words, *, pe, activation, activation_units, integer_pes, streams, elements, depths,
         integer_pe=IntegerPE, scratch_reads=2,
     ):  # fmt: skip
         sizes = {name: depths[name] for name in ("weight_depth", "scratch_depth")}
-        memories = IntegerMemories(format, lanes, beat_words, integer_pes, scratch_reads=scratch_reads, **sizes)
-        self.engine = ProductEngine(
-            lanes, integer_pes, depth=depths["queue_depth"] // (2 * integer_pes), elements=elements,
-            weight_depth=1 << memories.weights.signature.addr_width, pe=integer_pe,
-        )  # fmt: skip
+        memories = IntegerMemories(
+            format, lanes, beat_words, integer_pes, scratch_reads=scratch_reads, streams=streams, **sizes
+        )
+        self._tile = 2 * integer_pes
+        depth, rows = depths["queue_depth"] // self._tile // streams, 1 << memories.weights0.signature.addr_width
+        self.engines = [
+            ProductEngine(lanes, integer_pes, depth=depth, elements=elements, weight_depth=rows, pe=integer_pe)
+            for _ in range(streams)
+        ]
         super().__init__(
             format, lanes, beat_words, pe=pe, units=[ElementUnit(format, activation) for _ in range(activation_units)],
             memories=memories, products=instruction_layout(Opcode.PRODUCT), scalars=Sent(elements),
             scratch_depth=depths["scratch_depth"], queue_depth=depths["queue_depth"], scratch_reads=scratch_reads,
-            integers=True,
+            integers=True, streams=streams,
         )  # fmt: skip
 
     def _choose(self, m, unit, vector):
@@ -56,25 +65,65 @@ class IntegerCompute(LaneCompute):
         m.d.comb += [unit.op.eq(vector.function), unit.limit.eq(vector.limit)]
 
     def _multiply(self, m, memories, pes, vector, slots):
-        """Connect the engine of products; its sums are read by VECTOR where it does not read itself."""
-        m.submodules.products = engine = self.engine
-        wiring.connect(m, wiring.flipped(self.mac), engine.i)
-        wiring.connect(m, wiring.flipped(self.scalars), engine.digits)
-        wiring.connect(m, engine.weights, memories.weights)
-        wiring.connect(m, vector.sums, engine.read)
+        """Connect the engines of products; their sums are read by VECTOR where they do not read themselves."""
+        bits = (len(self.engines) - 1).bit_length()
+        for n, (engine, scalars) in enumerate(zip(self.engines, self.streams, strict=True)):
+            m.submodules[f"products{n}"] = engine
+            wiring.connect(m, wiring.flipped(getattr(self, scalars)), engine.digits)
+            wiring.connect(m, engine.weights, getattr(memories, f"weights{n}"))
+            m.d.comb += [
+                engine.drain.eq(self.drain),
+                engine.weights_free.eq(memories.weights1_free if n else 1),
+                engine.i.p.eq(self.mac.p),
+                engine.i.p.sums.eq(self.mac.p.sums >> bits),
+            ]
+        self._give_to_all(m)
+        self._read_sums(m, vector, bits)
+        engines = self.engines
         m.d.comb += [
-            engine.drain.eq(self.drain),
-            vector.sums_free.eq(engine.read_free),
-            self.mac_status.eq(engine.status),
-            self.mac_done.eq(engine.done),
-            self.mac_busy.eq(engine.busy),
-            self.mac_phase.eq(engine.active),
+            self.mac_busy.eq(Cat(engine.busy for engine in engines).any()),
+            self.mac_phase.eq(Cat(engine.active for engine in engines).any()),
         ]
-        with m.If(engine.issue):
+        for engine in engines:
+            with m.If(engine.status != Status.IDLE):
+                m.d.comb += self.mac_status.eq(engine.status)
+        with m.If(Cat(engine.issue for engine in engines).any()):
             m.d.comb += self.cycle.eq(Cycle.MAC)
         with m.Elif(vector.issue_pe):
             m.d.comb += self.cycle.eq(Cycle.ELEMENTWISE)
-        with m.Elif(engine.active):
+        with m.Elif(self.mac_phase):
             m.d.comb += self.cycle.eq(Cycle.BROADCAST_EMPTY)
         with m.Else():
             m.d.comb += self.cycle.eq(Cycle.NO_MAC)
+
+    def _give_to_all(self, m):
+        """Give every engine each instruction once; tell when all have done one."""
+        engines = self.engines
+        taken, takes = Signal(len(engines)), Signal(len(engines))
+        m.d.comb += [
+            *(engine.i.valid.eq(self.mac.valid & ~taken[n]) for n, engine in enumerate(engines)),
+            takes.eq(Cat(engine.i.valid & engine.i.ready for engine in engines)),
+            self.mac.ready.eq((taken | takes).all()),
+        ]
+        m.d.sync += taken.eq(Mux(self.mac.ready, 0, taken | takes))
+        # An engine may have done the next one, or another behind it, before the slowest has done this one.
+        ahead = [Signal(3, name=f"ahead{n}") for n in range(len(engines))]
+        there = [count + engine.done for count, engine in zip(ahead, engines, strict=True)]
+        m.d.comb += self.mac_done.eq(Cat(count != 0 for count in there).all())
+        m.d.sync += [count.eq(now - self.mac_done) for count, now in zip(ahead, there, strict=True)]
+
+    def _read_sums(self, m, vector, bits):
+        """Read a vector of sums from the engine that has it."""
+        places, asked, read = (self._tile - 1).bit_length(), vector.sums.addr, Signal(max(1, bits))
+        number = asked[places : places + bits] if bits else Const(0)
+        with m.If(vector.sums.en):
+            m.d.sync += read.eq(number)
+        for n, engine in enumerate(self.engines):
+            m.d.comb += [
+                engine.read.addr.eq(Cat(asked[:places], asked[places + bits :])),
+                engine.read.en.eq(vector.sums.en & (number == n)),
+            ]
+            with m.If(read == n):
+                m.d.comb += vector.sums.data.eq(engine.read.data)
+            with m.If(number == n):
+                m.d.comb += vector.sums_free.eq(engine.read_free)

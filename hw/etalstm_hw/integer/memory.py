@@ -25,13 +25,15 @@ class IntegerMemories(wiring.Component):
         Words of a vector, and of a beat of ``load``; PEs of a lane.
     weight_depth, scratch_depth : int
         Vectors of each memory, powers of two.
-    scratch_reads : int
-        Read ports of the scratch memory.
+    scratch_reads, streams : int
+        Read ports of the scratch memory, and of the weights.
 
     Members
     -------
-    weights : :py:`Out(memory.ReadPort.Signature(...))`
-        Read port of rows: weights of all lanes.
+    weights0, weights1 : :py:`Out(memory.ReadPort.Signature(...))`
+        Read ports of rows: weights of all lanes. There is no ``weights1`` with one.
+    weights1_free : :py:`Out(1)`
+        ``weights1`` may be enabled: no weights are loaded in this cycle.
     scratch_a, scratch_b, scratch : :py:`Out(...)`
         See :class:`~etalstm_hw.compute.memory.ScratchMemory`.
     load : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
@@ -40,11 +42,12 @@ class IntegerMemories(wiring.Component):
         A write of ``load`` was dropped in this cycle, because of what it names.
     """
 
-    def __init__(self, format, lanes, beat_words, pes, *, weight_depth, scratch_depth, scratch_reads):
+    def __init__(self, format, lanes, beat_words, pes, *, weight_depth, scratch_depth, scratch_reads, streams=1):
         vector, self._lanes, self._pes = vector_layout(format, lanes), lanes, pes
         self._depth, self._of_row = weight_depth, 2 * pes * WEIGHT_BITS // format.width
         rows = weight_depth // self._of_row
-        self._pieces = [BeatMemory(vector, beat_words, rows) for _ in range(self._of_row)]
+        self._pieces = [BeatMemory(vector, beat_words, rows, streams) for _ in range(self._of_row)]
+        self._reads = dict(zip(("weights0", "weights1")[:streams], ("read", "second"), strict=False))
         self._scratch = ScratchMemory(vector, scratch_depth, scratch_reads)
         weights = memory.ReadPort.Signature(
             addr_width=(rows - 1).bit_length(), shape=data.ArrayLayout(lane_weights(pes), lanes)
@@ -52,7 +55,8 @@ class IntegerMemories(wiring.Component):
         super().__init__(
             dict(self._scratch.signature.members)
             | {
-                "weights": Out(weights),
+                **{name: Out(weights) for name in self._reads},
+                "weights1_free": Out(1),
                 "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "no_memory": Out(1),
                 "no_address": Out(1),
@@ -72,18 +76,18 @@ class IntegerMemories(wiring.Component):
             load.ready.eq(1),
             self.no_memory.eq(load.valid & ~to_weights),
             self.no_address.eq(to_weights & beyond),
+            self.weights1_free.eq(~to_weights),
         ]
         for n, piece in enumerate(self._pieces):
             m.submodules[f"weights{n}"] = piece
             mine = to_weights & ~beyond & (request.address[:inside] == n)
             m.d.comb += [
-                piece.read.addr.eq(self.weights.addr),
-                piece.read.en.eq(self.weights.en),
                 piece.write.addr.eq(request.address[inside:]),
                 piece.write.data.eq(request.data),
                 piece.write.en.eq(request.enable & mine.replicate(len(request.enable))),
             ]
-        m.d.comb += self.weights.data.eq(
-            Cat(Cat(piece.read.data[lane] for piece in self._pieces) for lane in range(self._lanes))
-        )
+        for name, port in self._reads.items():
+            mine, ports = getattr(self, name), [getattr(piece, port) for piece in self._pieces]
+            m.d.comb += [read.addr.eq(mine.addr) for read in ports] + [read.en.eq(mine.en) for read in ports]
+            m.d.comb += mine.data.eq(Cat(Cat(read.data[lane] for read in ports) for lane in range(self._lanes)))
         return m

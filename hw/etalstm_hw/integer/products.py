@@ -48,6 +48,8 @@ class ProductEngine(wiring.Component):
         the vectors of a tile of a sequence follow each other. The vector is there in the next cycle only.
     read_free : :py:`Out(1)`
         ``read`` may be enabled in this cycle.
+    weights_free : :py:`In(1)`
+        ``weights`` may be enabled in this cycle.
     drain : :py:`In(1)`
         Take no digit.
     done : :py:`Out(1)`
@@ -75,6 +77,7 @@ class ProductEngine(wiring.Component):
                 "weights": In(memory.ReadPort.Signature(addr_width=weight_bits, shape=weights)),
                 "read": Out(memory.ReadPort.Signature(addr_width=sum_bits, shape=self._sums)),
                 "read_free": Out(1),
+                "weights_free": In(1, init=1),
                 "drain": In(1),
                 **dict.fromkeys(("done", "issue", "active", "busy"), Out(1)),
                 "status": Out(Status),
@@ -94,8 +97,8 @@ class ProductEngine(wiring.Component):
             beyond.eq(valid & ((row >= self._rows) | (number >= self._depth))),
             array.terms.p.eq(step),
             array.terms.p.tag.sum.eq(number),
-            array.terms.valid.eq(valid & ~beyond),
-            leaves.eq(~valid | (array.terms.ready & ~beyond)),
+            array.terms.valid.eq(valid & ~beyond & self.weights_free),
+            leaves.eq(~valid | (array.terms.ready & ~beyond & self.weights_free)),
             self.issue.eq(array.terms.valid & array.terms.ready),
             self.weights.addr.eq(row),
             self.weights.en.eq(self.issue),

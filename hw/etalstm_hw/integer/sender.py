@@ -36,6 +36,13 @@ class Sent(data.StructLayout):
         super().__init__({"value": signed(SCALAR_BITS), "element": range(elements)} | flags)
 
 
+class Digits(data.ArrayLayout):
+    """What a broadcaster sends in a cycle: of each stream a digit, ``sent``, if there is one, ``valid``."""
+
+    def __init__(self, elements, streams):
+        super().__init__(data.StructLayout({"valid": 1, "sent": Sent(elements)}), streams)
+
+
 class Picked(data.StructLayout):
     """A digit whose element is being read: ``digit`` tells which, ``word`` where; if ``nothing``, there is none."""
 

@@ -1,5 +1,8 @@
 """A branch of the tree: some channels, and the registers between them and the middle of the machine."""
 
+from functools import reduce
+from operator import and_
+
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -51,14 +54,14 @@ class Report(data.StructLayout):
 
     Members
     -------
-    rooms, scalar_room : every channel has room, see :class:`Channel`
+    rooms, scalar_room : every channel has room, see :class:`Channel`; of scalars by stream
     busy, dma_busy, progress : one at least
     stored : a bit for each channel whose STORE engine has completed an instruction
     """
 
-    def __init__(self, channels: int):
+    def __init__(self, channels: int, streams: int):
         super().__init__(
-            {"rooms": len(ENGINES), "scalar_room": 1, "busy": 1, "dma_busy": 1, "progress": 1, "stored": channels}
+            {"rooms": len(ENGINES), "scalar_room": streams, "busy": 1, "dma_busy": 1, "progress": 1, "stored": channels}
         )
 
 
@@ -80,7 +83,7 @@ class Branch(wiring.Component):
     -------
     orders : :py:`In(Orders())`
     payload : :py:`In(Payload(...))`
-    report : :py:`Out(Report(channels))`
+    report : :py:`Out(Report(channels, streams))`
     fault : :py:`Out(Fault())`                 of the first channel that has one
     activity : :py:`Out(Activity(...))`        what the channels did, for the counters
     axi : :py:`Out(AXI4(...)).array(channels)`
@@ -92,7 +95,7 @@ class Branch(wiring.Component):
             {
                 "orders": In(Orders(), init={"reset": 1}),
                 "payload": In(Payload(config, self._channels[0].signature)),
-                "report": Out(Report(channels)),
+                "report": Out(Report(channels, config.integer_streams)),
                 "fault": Out(Fault()),
                 "activity": Out(Activity(channels, config.activation_units)),
                 "axi": Out(AXI4(config.address_bits, config.beat_bits)).array(channels),
@@ -149,19 +152,19 @@ class Branch(wiring.Component):
 
     def _collect(self, m, number, channel):
         """Collect what a channel says, with the layout of a branch of one."""
-        report = Signal(Report(1), name=f"report{number}")
+        report = Signal(Report(1, self._config.integer_streams), name=f"report{number}")
         names = ("rooms", "scalar_room", "busy", "dma_busy", "progress")
         m.d.comb += [*(report[name].eq(getattr(channel, name)) for name in names), report.stored.eq(channel.store_done)]
         return report
 
     def _join(self, m, reports):
         """Join what the channels say."""
-        joined = Signal(Report(len(reports)))
+        joined = Signal(Report(len(reports), self._config.integer_streams))
         for name in ("busy", "dma_busy", "progress"):
             m.d.comb += joined[name].eq(Cat(report[name] for report in reports).any())
         m.d.comb += [
             joined.rooms.eq(Cat(Cat(report.rooms[n] for report in reports).all() for n in range(len(ENGINES)))),
-            joined.scalar_room.eq(Cat(report.scalar_room for report in reports).all()),
+            joined.scalar_room.eq(reduce(and_, [report.scalar_room for report in reports])),
             joined.stored.eq(Cat(report.stored for report in reports)),
         ]
         return joined

@@ -34,7 +34,7 @@ from etalstm_hw.fp.activation import Activation
 from etalstm_hw.integer.broadcaster import sizes_of
 from etalstm_hw.integer.compute import IntegerCompute
 from etalstm_hw.integer.pe import IntegerPE
-from etalstm_hw.integer.sender import Sent
+from etalstm_hw.integer.sender import Digits
 from etalstm_hw.program.queue import InstructionQueue
 from etalstm_hw.stream import Completed, Dispatched, Group, Scalar, Slots, Windows
 
@@ -66,7 +66,7 @@ class Channel(wiring.Component):
     i : :py:`In(stream.Signature(Dispatched()))`
         Instructions for the four engines. Others are taken and reported.
     scalars : :py:`In(stream.Signature(Scalar(BINARY32)))`
-        What the broadcaster sends; if products are integers :class:`~etalstm_hw.integer.sender.Sent`.
+        What the broadcaster sends; if products are integers :class:`~etalstm_hw.integer.sender.Digits`.
     parameters : :py:`In(data.ArrayLayout(BINARY32.width, PARAMETERS))`
         Values of ``Source.PARAMETER``; the first three are fixed and not looked at.
     slots : :py:`In(Slots())`
@@ -80,8 +80,8 @@ class Channel(wiring.Component):
     rooms : :py:`Out(4)`
         The queues of load, mac, vector and store (bits 0 to 3) have room. Each takes ``distance.ROUND_TRIP`` more
         instructions after that.
-    scalar_room : :py:`Out(1)`
-        Likewise for scalars. A sender who learns of it late, both ways, sees no gap.
+    scalar_room : :py:`Out(streams)`
+        Likewise for scalars, by stream. A sender who learns of it late, both ways, sees no gap.
     drain : :py:`In(1)`
         Start nothing new.
     stored_by_all : :py:`In(TARGET_BITS)`
@@ -109,7 +109,7 @@ class Channel(wiring.Component):
     def __init__(self, config, *, pe=OmniPE.of, activation=Activation, integer_pe=IntegerPE):
         self.config = config
         self.pe, self.activation, self._integer_pe = pe, activation, integer_pe
-        flags = ("store_done", "busy", "dma_busy", "mac_phase", "load_beats", "store_beats", "progress", "scalar_room")
+        flags = ("store_done", "busy", "dma_busy", "mac_phase", "load_beats", "store_beats", "progress")
         super().__init__(
             {name: Out(1) for name in flags}
             | {
@@ -121,6 +121,7 @@ class Channel(wiring.Component):
                 "windows": In(Windows(config.address_bits)),
                 "axi": Out(AXI4(config.address_bits, config.beat_bits)),
                 "rooms": Out(len(ENGINES)),
+                "scalar_room": Out(config.integer_streams),
                 "drain": In(1),
                 "stored_by_all": In(TARGET_BITS),
                 "completed": Out(Completed()),
@@ -155,7 +156,8 @@ class Channel(wiring.Component):
     @property
     def _scalar(self):
         """Layout of what the broadcaster sends."""
-        return Sent(sizes_of(self.config).elements) if self.config.integers else Scalar(BINARY32)
+        config = self.config
+        return Digits(sizes_of(config).elements, config.integer_streams) if config.integers else Scalar(BINARY32)
 
     def _compute(self):
         """Make the compute part."""
@@ -163,6 +165,7 @@ class Channel(wiring.Component):
         depths = ("weight_depth", "bias_depth", "scratch_depth", "queue_depth")
         of_integers = {
             "integer_pes": config.integer_pes, "integer_pe": self._integer_pe, "elements": sizes_of(config).elements,
+            "streams": config.integer_streams,
         }  # fmt: skip
         make, more = (IntegerCompute, of_integers) if config.integers else (Compute, {})
         return make(
@@ -207,16 +210,23 @@ class Channel(wiring.Component):
         config = self.config
         # While the news of room and then scalars are on their way, the MAC engine takes one from here in every cycle.
         enough = config.scalar_fifo + ROUND_TRIP
-        fifo = SyncFIFOBuffered(width=self.scalars.p.shape().size, depth=enough + ROUND_TRIP)
-        m.submodules.scalars = fifo
+        fifos = []
+        for n, name in enumerate(compute.streams):
+            given, into = self.scalars.p, getattr(compute, name)
+            scalar, there = (given[n].sent, given[n].valid) if config.integers else (given, 1)
+            fifo = SyncFIFOBuffered(width=scalar.shape().size, depth=enough + ROUND_TRIP)
+            m.submodules[name] = fifo
+            fifos.append(fifo)
+            m.d.comb += [
+                fifo.w_data.eq(scalar),
+                fifo.w_en.eq(self.scalars.valid & there),
+                into.p.eq(fifo.r_data),
+                into.valid.eq(fifo.r_rdy),
+                fifo.r_en.eq(into.ready),
+            ]
         m.d.comb += [
-            fifo.w_data.eq(self.scalars.p),
-            fifo.w_en.eq(self.scalars.valid),
-            self.scalars.ready.eq(fifo.w_rdy),
-            self.scalar_room.eq(fifo.level < enough),
-            compute.scalars.p.eq(fifo.r_data),
-            compute.scalars.valid.eq(fifo.r_rdy),
-            fifo.r_en.eq(compute.scalars.ready),
+            self.scalars.ready.eq(Cat(fifo.w_rdy for fifo in fifos).all()),
+            self.scalar_room.eq(Cat(fifo.level < enough for fifo in fifos)),
             compute.parameters.eq(self.parameters),
             compute.parameters[PARAMETER_ONE].eq(BINARY32.one),
             compute.parameters[PARAMETER_ZERO].eq(0),
@@ -224,7 +234,7 @@ class Channel(wiring.Component):
             compute.drain.eq(self.drain),
             compute.slots.eq(self.slots),
         ]
-        return fifo.level != 0
+        return Cat(fifo.level != 0 for fifo in fifos).any()
 
     def _connect_transfers(self, m, compute, load, store):
         """Connect the engines that move vectors with the lanes and the memory port."""

@@ -1,5 +1,7 @@
 """The whole machine: channels, broadcasters, sequencer, registers."""
 
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, ResetSignal, Signal, Value
@@ -220,10 +222,13 @@ class Top(wiring.Component):
         """Give every scalar of a broadcaster to all channels of its group."""
         for n, broadcaster in enumerate(broadcasters):
             served = [group.number == n for group in groups.branches]
-            rooms = [branch.report.scalar_room | ~own for branch, own in zip(tree, served, strict=True)]
-            room = Signal(name=f"room{n}")
-            m.d.program += room.eq(Cat(rooms).all())
-            m.d.comb += broadcaster.o.ready.eq(room)
+            streams = self.config.integer_streams
+            rooms = [
+                branch.report.scalar_room | (~own).replicate(streams) for branch, own in zip(tree, served, strict=True)
+            ]
+            room = Signal(streams, name=f"room{n}")
+            m.d.program += room.eq(reduce(and_, rooms))
+            m.d.comb += [broadcaster.rooms.eq(room), broadcaster.o.ready.eq(room.any())]
         for branch, group, run in zip(tree, groups.branches, branches(self.config), strict=True):
             with m.Switch(group.number):
                 for n in feeders(self.config, run.start):

@@ -81,7 +81,8 @@ def products(bench: Bench) -> Outcome:
     """Send arrays of one and of two digits, some twice, and multiply them by rows of weights that fill the memory."""
     config, generator = bench.config, np.random.default_rng(13)
     outcome = Outcome("products of integers", f"sums of {config.macs} weights at a time")
-    sequences, tiles = min(3, config.queue_depth // config.tile_sums // 2), 2
+    sequences, tiles = min(3, config.queue_depth // config.tile_sums // 2 // config.integer_streams), 2
+    room = config.summed(sequences)
     rows, per_row = config.weight_depth // config.row_vectors // tiles, config.row_vectors
     blocks = min(rows // config.lanes, config.broadcast_words // config.lanes // (4 * sequences))
     blocks = 1 << (blocks.bit_length() - 1)  # a power of two, as the transfers want it
@@ -93,7 +94,7 @@ def products(bench: Bench) -> Outcome:
         packed = weights.astype(np.int8).reshape(config.channels, -1, config.lanes, per_row, 4).swapaxes(2, 3)
         words = np.ascontiguousarray(packed).view(np.uint32)[..., 0].reshape(config.channels, -1, config.lanes)
         given = elements.astype(np.int32).view(np.uint32).reshape(1, -1, config.lanes).repeat(config.channels, 0)
-        vectors, sums = words.shape[1], tiles * sequences * config.tile_sums
+        vectors, sums = words.shape[1], tiles * room * config.tile_sums
         bench.write(0, np.concatenate([words, given], axis=1))
 
         def emit(program, vectors=vectors, wide=wide, sums=sums):
@@ -112,7 +113,9 @@ def products(bench: Bench) -> Outcome:
 
         bench.run(emit)
         flat = elements.swapaxes(0, 1).reshape(sequences, rows)
-        exact = 2 * np.einsum("sk,ctkln->ctsnl", flat, weights).reshape(config.channels, sums, config.lanes)
+        exact = 2 * np.einsum("sk,ctkln->ctsnl", flat, weights)
+        exact = np.pad(exact, [(0, room - sequences) if axis == 2 else (0, 0) for axis in range(exact.ndim)])
+        exact = exact.reshape(config.channels, sums, config.lanes)
         name = "products of two digits" if wide else "products of a digit"
         expected = scaled(exact, 0).view(np.uint32)
         unit = "way of digits, weights and sums"

@@ -83,7 +83,7 @@ class IntegerPropagation:
         of_row, area = self._config.row_vectors, self._config.queue_depth // AREAS
         groups, columns = tiling.column_groups(operand), tiling.columns_of(operand).tiles
         whole = self._columns(operand)
-        most = area // (self._config.tile_sums * size) * of_row
+        most = area // (self._config.tile_sums * self._config.summed(size)) * of_row
         runs = [whole.groups] if groups <= most else [Span(f, min(most, groups - f)) for f in range(0, groups, most)]
         for run in runs:
             sums = Operand(Memory.SUMS, self._turn % AREAS * area)
@@ -98,7 +98,15 @@ class IntegerPropagation:
         size = layer.batch.size_of(batch_tile)
         for first in range(0, tiles.count, tile):
             count = min(tile, tiles.count - first)
-            convert_rows(emitter, self._config, self._buffer, sums.at(first * size), self._below, count, size)
+            convert_rows(
+                emitter,
+                self._config,
+                self._buffer,
+                sums.at(first * self._config.summed(size)),
+                self._below,
+                count,
+                size,
+            )
             column = tiles.first + first
             if operand == "x":
                 assert layer.dx, "the product with x has a place for its gradient"

@@ -148,7 +148,7 @@ def convert_rows(
     tile = config.tile_sums
     for first in range(0, rows, tile):
         count = min(tile, rows - first)
-        of_tile = sums.at(first // tile * tile * size, outer=1, inner=tile)
+        of_tile = sums.at(first * config.summed(size), outer=1, inner=tile)
         exponent = exponents.at(first, outer=min(1, exponents.inner), inner=0)
         emitter.vector(VectorOp.CONVERT, to.at(first * size, outer=size), of_tile, exponent, outer=count, inner=size)
 

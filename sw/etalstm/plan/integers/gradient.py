@@ -77,7 +77,7 @@ class IntegerGradientLayer:
         count = min(columns.groups.count * WORD_BYTES, tiling.columns_of(operand).tiles - first)
         for of_tile in range(0, count, tile):
             some = min(tile, count - of_tile)
-            source = sums.at(of_tile * rows, outer=1, inner=tile)
+            source = sums.at(of_tile * self._config.summed(rows), outer=1, inner=tile)
             to = self._results.at(of_tile * rows, outer=rows)
             if self._runs:
                 emitter.vector(VectorOp.CONVERT, to, source, ZERO, outer=some, inner=rows)

@@ -97,7 +97,7 @@ class Multiplier:
         for some in self._cut(columns.groups, tiles):
             for piece in spans(array.blocks, most):
                 self._piece(array, piece, Columns(columns.packed, some, columns.element), kept, sums, adds, backward)
-            sums = sums.at(ceil_div(some.count, self._of_row) * self._config.tile_sums * array.sequences)
+            sums = sums.at(ceil_div(some.count, self._of_row) * self._of_tile(array))
 
     def _piece(
         self, array: Broadcast, piece: Span, columns: Columns, kept: Operand | None, sums: Operand, adds: bool,
@@ -120,9 +120,13 @@ class Multiplier:
             blocks=piece.count, gates=array.gates, sequences=array.sequences, wide=array.wide, repeats=tiles,
         )  # fmt: skip
         touched = ((tiles - 1) * rows + piece.count * block) * self._of_row
-        summed = tiles * self._config.tile_sums * array.sequences
+        summed = tiles * self._of_tile(array)
         adds = adds or piece.first > 0
         self._emitter.product(weights, touched, rows, sums, summed, adds=adds, backward=backward)
+
+    def _of_tile(self, array: Broadcast) -> int:
+        """Vectors of the sums of a tile."""
+        return self._config.tile_sums * self._config.summed(array.sequences)
 
     def _bring(self, columns: Columns, elements: range, to: Operand, kind: Traffic) -> None:
         """Load the groups of a tile side by side, tile by tile."""

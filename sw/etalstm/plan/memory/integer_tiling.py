@@ -25,13 +25,15 @@ class Sent:
 
     @property
     def patches(self) -> int:
-        """Patches of an array."""
-        return self.config.broadcast_words // self.config.beat_words // 4
+        """Patches of an array that a stream sends."""
+        return self.config.broadcast_words // self.config.beat_words // 4 // self.config.integer_streams
 
     @property
     def most_sequences(self) -> int:
         """Sequences of an array of one block."""
-        return min(self.config.queue_depth // self.config.tile_sums, self.patches // ceil_div(self._beats, 4))
+        streams = self.config.integer_streams
+        sums = self.config.queue_depth // self.config.tile_sums // streams
+        return streams * min(sums, self.patches // ceil_div(self._beats, 4))
 
     @property
     def _beats(self) -> int:
@@ -42,7 +44,8 @@ class Sent:
 
         Raises ``PlanError`` if none can.
         """
-        blocks = 4 * (self.patches // sequences) // (gates * self._beats)
+        own = ceil_div(sequences, self.config.integer_streams)
+        blocks = 4 * (self.patches // own) // (gates * self._beats)
         if blocks < 1:
             raise PlanError(
                 f"broadcast_words of {self.config.broadcast_words} hold no block of {gates} gates and {sequences} "
@@ -157,8 +160,11 @@ def tile_integer_batch(config: Config, gates: int, vectors: int, hidden_size: in
         // ((vectors + OF_A_GATE * gates) * least_tiles + MASK_ARRAYS + BUFFERS * config.tile_sums),
         "queue_depth": config.queue_depth
         // (AREAS * config.tile_sums * ceil_div(gates * least_tiles, config.tile_sums)),
-        "broadcast_words": min(sent.most_sequences, 4 * sent.patches // (gates * config.vector_beats)),
+        "broadcast_words": min(
+            sent.most_sequences, config.integer_streams * (4 * sent.patches // (gates * config.vector_beats))
+        ),
     }
+    most["queue_depth"] -= most["queue_depth"] % config.integer_streams
     name, fits = min(most.items(), key=lambda item: item[1])
     if fits < 1:
         raise PlanError(
@@ -181,7 +187,7 @@ def tile_integer_layer(
     size, step = batch.size, _span_step(config, gates)
     reserved = OF_A_ROW * gates * units.tiles + CONSTANTS + (MASK_ARRAYS + BUFFERS * config.tile_sums) * size
     most = min(
-        config.queue_depth // AREAS // (config.tile_sums * size) * config.tile_sums // gates,
+        config.queue_depth // AREAS // (config.tile_sums * config.summed(size)) * config.tile_sums // gates,
         (config.scratch_depth - reserved) // ((vectors + OF_A_GATE * gates) * size),
     )
     most = max(step, most if most >= units.tiles else most // step * step)
