@@ -83,11 +83,6 @@ class IntegerTiling:
         return self.config.tile_sums
 
     @property
-    def tile_groups(self) -> int:
-        """Groups of a tile: vectors of a row of the weight memory."""
-        return self.config.row_vectors
-
-    @property
     def rows(self) -> int:
         """Vectors of rows that a channel owns: all gates of its tiles of units."""
         return self.gates * self.units.tiles
@@ -113,11 +108,6 @@ class IntegerTiling:
     def sent_rows(self) -> int:
         """Elements of δ as it is sent, likewise."""
         return self.gates * padded_elements(self.units)
-
-    @cached_property
-    def pairs(self) -> int:
-        """Elements of a row of δ as it is sent for dW: of each step and batch tile whole vectors of sequences."""
-        return self.steps * self.pair_blocks * self.config.lanes
 
     @property
     def pair_blocks(self) -> int:
