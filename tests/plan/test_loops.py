@@ -276,10 +276,10 @@ def test_a_listing_shows_loops_and_registers():
 def test_a_listing_names_what_the_contract_names():
     tanh = encode(Opcode.VECTOR, op=VectorOp.TANH, a_source=Source.SUMS, a=5, outer=2, inner=3, wait_mac=1)
     loaded = encode(Opcode.LOAD, memory=Memory.WEIGHTS, kind=Traffic.WEIGHTS, address=7, outer=1, inner=4)
-    lines = [" ".join(line.split()) for line in disassemble([tanh, loaded, encode(Opcode.VECTOR, op=15, outer=1)])]
+    lines = [" ".join(line.split()) for line in disassemble([tanh, loaded, encode(Opcode.VECTOR, op=31, outer=1)])]
     assert lines[0] == "0 VECTOR op=tanh a_source=sums b_source=scratch a=5 outer=2 inner=3 after mac -1"
     assert lines[1] == "1 LOAD address=7 kind=weights memory=weights outer=1 inner=4"
-    assert lines[2].startswith("2 VECTOR op=15 ")
+    assert lines[2].startswith("2 VECTOR op=31 ")
 
 
 def test_a_listing_says_what_lies_at_an_address():

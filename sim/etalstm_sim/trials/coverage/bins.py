@@ -11,12 +11,14 @@ from etalstm_hw.contract import (
     FIELDS,
     MOST_GATES,
     OF_ONE_OPERAND,
+    OPS_OF_INTEGERS,
     Memory,
     Opcode,
     Source,
     Start,
     Status,
     VectorOp,
+    is_known,
 )
 from etalstm_hw.program.buffer import RING_INSTRUCTIONS
 
@@ -24,7 +26,9 @@ NO_OPCODE = "(none)"
 """Instead of an opcode: of an instruction that could not be read, or whose opcode is unknown."""
 ANY = "any"
 """Instead of a variant."""
-OPCODES = (*(opcode.name for opcode in Opcode), NO_OPCODE)
+KNOWN = tuple(opcode for opcode in Opcode if is_known(opcode, integers=False))
+"""The opcodes of the machines whose coverage is measured: those whose products are float32."""
+OPCODES = (*(opcode.name for opcode in KNOWN), NO_OPCODE)
 STATUSES = tuple(status for status in Status if status not in (Status.IDLE, Status.RUNNING))
 STALLS = ("none", "stalls", "reorders")
 PRESET = "test"
@@ -69,7 +73,7 @@ VARIANTS: dict[Opcode, dict[str, Condition]] = {
         "forward": lambda fields: not fields["backward"],
         "backward": lambda fields: fields["backward"],
     },
-    Opcode.VECTOR: _each("op", VectorOp)
+    Opcode.VECTOR: _each("op", VectorOp, *OPS_OF_INTEGERS)
     | _each("a_source", Source)
     | {
         "b_source SCRATCH": lambda fields: _b_source(fields) == Source.SCRATCH,
@@ -125,7 +129,7 @@ VARIANTS: dict[Opcode, dict[str, Condition]] = {
 }  # fmt: skip
 """By opcode, the variants and their conditions. The fields have ``depth`` too: the number of loops around it."""
 
-for _opcode in ENGINE_OF:
+for _opcode in [opcode for opcode in KNOWN if opcode in ENGINE_OF]:
     if _opcode != Opcode.CAST:
         VARIANTS[_opcode]["waits for a LOAD"] = lambda fields: fields["wait_load"]
         VARIANTS[_opcode]["waits for a MAC"] = lambda fields: fields["wait_mac"]

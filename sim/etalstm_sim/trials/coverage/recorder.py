@@ -15,6 +15,7 @@ from etalstm_sim.transport import SimTransport
 from etalstm_sim.trials.coverage.bins import (
     ANY,
     FIXED_SHARES,
+    KNOWN,
     NO_OPCODE,
     PRESET,
     SENDS_ZEROS,
@@ -26,7 +27,7 @@ from etalstm_sim.trials.coverage.bins import (
 )
 
 _OPCODE_MASK = (1 << contract.OPCODE_BITS) - 1
-_KNOWN = frozenset(Opcode)
+_KNOWN = frozenset(KNOWN)
 BLAMED = frozenset(
     {
         Status.BAD_OPCODE,
