@@ -6,7 +6,7 @@ import pytest
 
 from etalstm.device import TrainingShape
 from etalstm.device.machine.hardware import HardwareDevice
-from etalstm.errors import PlanError
+from etalstm.errors import DeviceError, PlanError
 from etalstm.network.arithmetic import arithmetic_named
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.execution import Execution
@@ -101,6 +101,15 @@ def test_what_is_not_done_is_refused_by_name(network, execution, message):
 def test_a_bias_whose_sum_would_not_fit_a_word_is_refused():
     with pytest.raises(PlanError, match=r"holds the sum of 131,594 integers of δ of 15 bits"):
         Plan(preset("test-int8"), NetworkShape(3, 5), 2, 65798, Execution(arithmetic=INT8))
+
+
+def test_what_needs_float32_sums_is_refused():
+    session = same_training(preset("test-int8"), NetworkShape(3, 5), 2, 2, storage=Storage("ms1", 0.1), iterations=1)
+    assert not session.takes_intermediates
+    with pytest.raises(DeviceError, match="takes no intermediates"):
+        session._load_intermediates(None, None, [], None, None)
+    with pytest.raises(DeviceError, match="ranks compute on golden"):
+        session._gradient_sums()
 
 
 def test_a_budget_of_memory_is_refused():

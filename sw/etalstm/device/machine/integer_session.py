@@ -4,6 +4,7 @@ import numpy as np
 
 from etalstm.device.machine.integer_measures import IntegerMeasures, PassExponents, integers_of
 from etalstm.device.machine.session import HardwareSession
+from etalstm.errors import DeviceError
 from etalstm.network.arithmetic import quantise
 from etalstm.network.exponents import Peaks
 from etalstm.network.shape import canonical_rows
@@ -21,6 +22,7 @@ class IntegerHardwareSession(HardwareSession):
     """
 
     exact = True
+    takes_intermediates = False  # integers of x and h, and largest sizes, would be missing
 
     def _load(self, parameters, velocities):
         super()._load(parameters, velocities)
@@ -120,6 +122,12 @@ class IntegerHardwareSession(HardwareSession):
             largest.append(float(np.abs(words).max()))
             saturated.append(int(self.windows.read_words(integers.saturated).view(np.int32).sum()))
         return Peaks(np.array(largest), np.array(saturated, np.int64))
+
+    def _load_intermediates(self, x, h, streams, lengths, sent):
+        raise DeviceError("with integers a machine takes no intermediates of the host's: it makes its own")
+
+    def _gradient_sums(self):
+        raise DeviceError("with integers a machine's gradients are those of a whole batch: ranks compute on golden")
 
     def _norm_terms(self):
         products, read = self._map.products, self.windows.read
