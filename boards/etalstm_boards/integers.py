@@ -9,17 +9,17 @@ from etalstm_hw.integer.sender import SequenceSender
 from etalstm_hw.integer.sequences import Sizes
 from etalstm_hw.integer.unit import IntegerUnit
 
-LANES, PES = 8, 16
+LANES, PES = 8, 4
 """Lanes of a channel, which are also the words of a beat, and DSP slices of each lane."""
 
 WEIGHT_ROWS = 4096
 """Rows of a channel's weights: as deep as an ultra RAM."""
 
-SUMS = 32
+SUMS = 64
 """Pairs of sums of each slice that wait for element-wise work: one for each sequence."""
 
-SENT = Sizes(LANES, 4096, SUMS)
-"""Elements that are sent: 32,768 at a time, of at most as many sequences."""
+SENT = Sizes(LANES, 1, 1024, SUMS)
+"""Digits that are sent: 32,768 at a time, of at most as many sequences."""
 
 
 def units() -> dict[str, wiring.Component]:

@@ -19,7 +19,7 @@ from etalstm_hw.contract.integers import WEIGHT_BITS
 _TYPES: dict[Any, tuple[type, str]] = {int: (Integral, "an integer"), float: (Real, "a number")}
 FILE_SUFFIX, BASE = ".toml", "base"
 INTEGER_PES = (4, 8, 16)
-MOST_STREAMS = 2
+MOST_STREAMS = 8
 
 
 def _is_power_of_two(value: int) -> bool:
@@ -44,12 +44,12 @@ class Config:
     weight_depth: int = 4096
     scratch_depth: int = 1024
     scratch_reads: int = 2  # operands that come from the scratch memory in a cycle; 2 doubles its block RAM
-    queue_depth: int = 512  # partial sums of a lane
+    queue_depth: int = 512  # partial sums of a lane, for each stream of digits
     bias_depth: int = 64
     activation_units: int = 1  # of a channel
     codec_words: int = 8  # elements that a channel compresses, or decompresses, in a cycle, if a beat has more
     instruction_queue: int = 8  # instructions that wait in front of each engine
-    broadcast_words: int = 4096  # each of the broadcaster's two block buffers
+    broadcast_words: int = 4096  # each of the broadcaster's two buffers, for each stream of digits
     scalar_fifo: int = 8  # scalars that wait in front of each channel
     outstanding_bursts: int = 8  # reads in flight at each port, those of all its users together
     channels_per_port: int = 1  # channels that share a memory port
@@ -57,7 +57,7 @@ class Config:
     port_bytes: int = 0  # memory behind each of the channels' ports, from address 0 on; 0: all memory behind every port
     address_bits: int = 33  # of a byte address
     integer_pes: int = 0  # of a lane, each of which multiplies two weights of 8 bits; 0: products are float32
-    integer_streams: int = 1  # of digits, each with PEs of its own; 2 use both ports of the weights
+    integer_streams: int = 1  # of digits, each with PEs of its own; two share a copy of the weights
     clock_mhz: float = 250.0
 
     def __post_init__(self):
@@ -127,13 +127,16 @@ class Config:
             raise ValueError(
                 f"integer_streams must be 1, or with integer_pes up to {MOST_STREAMS}, got {self.integer_streams}"
             )
-        for name, vectors in (
-            ("weight_depth", self.row_vectors), ("queue_depth", self.tile_sums * self.integer_streams),
-        ):  # fmt: skip
+        for name, vectors in ("weight_depth", self.row_vectors), ("queue_depth", self.tile_sums):
             if getattr(self, name) < vectors:
                 raise ValueError(
                     f"{name} must be at least {vectors} with {self.integer_pes} integer_pes, got {getattr(self, name)}"
                 )
+        if self.sums > 1 << contract.LANE_ADDRESS_BITS:
+            raise ValueError(
+                f"queue_depth of {self.integer_streams} integer_streams must be at most "
+                f"{1 << contract.LANE_ADDRESS_BITS} together, got {self.queue_depth} each"
+            )
 
     def _check_types(self) -> None:
         for field in fields(self):
@@ -166,9 +169,14 @@ class Config:
         """Multiplications that the machine makes in a cycle at most."""
         return self.pes * self.tile_sums * self.integer_streams
 
-    def summed(self, sequences: int) -> int:
-        """Give how many sequences have room in the sums of a tile where there are so many: as many in each stream."""
-        return -(-sequences // self.integer_streams) * self.integer_streams
+    @property
+    def sums(self) -> int:
+        """Partial sums of a lane, of all streams."""
+        return self.queue_depth * self.integer_streams
+
+    def of_stream(self, sequences: int) -> int:
+        """Give how many of some sequences each stream gets at most."""
+        return -(-sequences // self.integer_streams)
 
     @property
     def beat_words(self) -> int:
@@ -250,8 +258,8 @@ PRESETS = {
         codec_words=2, instruction_queue=4, broadcast_words=128, scalar_fifo=4, outstanding_bursts=2,
     ),
     "sim-int8": Config(
-        channels=2, lanes=8, integer_pes=8, integer_streams=2, weight_depth=8192, scratch_depth=2048, queue_depth=2048,
-        activation_units=4, broadcast_words=8192,
+        channels=2, lanes=8, integer_pes=8, integer_streams=2, weight_depth=8192, scratch_depth=2048, queue_depth=1024,
+        activation_units=8, broadcast_words=2048,
     ),
 }  # fmt: skip
 

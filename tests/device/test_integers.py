@@ -36,3 +36,11 @@ def test_contributions_and_counts_of_delta_are_goldens():
         counts = [(usage.delta_kept, usage.delta_digits, usage.saturated, usage.products) for usage in session.usage()]
         found[name] = counts, session.contributions().tobytes()
     assert found["golden"] == found["sim"]
+
+
+def test_six_streams_have_goldens_bits(tmp_path):
+    """Seven sequences: the last stream has one, the others two or none."""
+    file = tmp_path / "six.toml"
+    file.write_text('base = "test-int8"\ninteger_streams = 6\n')
+    device = open_device("sim", preset=str(file), stall=0.2)
+    assert_same_training(device, with_changes(SHAPE, batch=7), iterations=2, seed=8)

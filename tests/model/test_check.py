@@ -13,8 +13,12 @@ from etalstm_hw.config import preset
 from etalstm_sim.trials.model.compare import compare, random_iteration
 from etalstm_sim.trials.model.configurations import CONFIGURATIONS, Configuration, random_configurations
 
-EXACT = ("test dense", "test masked", "test layers", "test groups", "test narrow groups", "test tokens", "sim ragged")
+EXACT = (
+    "test dense", "test masked", "test layers", "test groups", "test narrow groups", "test tokens", "sim ragged",
+    "integers slices", "integers streams",
+)  # fmt: skip
 CLOSE = (
+    "integers masked", "integers sparse",
     "test static", "test sparse", "test pruned", "test narrow", "test cells", "test changes rows", "test changes maps",
     "test groups masked",
 )  # fmt: skip
@@ -71,7 +75,7 @@ def test_seed_and_number_make_a_random_configuration():
     assert [next(later), next(later)] == [*islice(first, 6)][4:]
     assert next(random_configurations(3)) != next(random_configurations(4))
     assert {one.preset for one in islice(random_configurations(0, preset_name="slice"), 5)} == {"slice"}
-    with pytest.raises(ValueError, match="presets test, sim, slice, got 'vcu128'"):
+    with pytest.raises(ValueError, match="presets test, sim, slice, test-int8, sim-int8, got 'vcu128'"):
         next(random_configurations(0, preset_name="vcu128"))
 
 

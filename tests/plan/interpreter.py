@@ -11,7 +11,18 @@ from etalstm.plan.memory.tiling import ceil_div
 from etalstm.plan.program.volume import blocks_of, rows_of_a_lane
 from etalstm.plan.program.walk import walk
 from etalstm_hw import contract
-from etalstm_hw.contract import OPS_OF_INTEGERS, Engine, Memory, Opcode, Source, Start, Traffic, VectorOp
+from etalstm_hw.contract import (
+    NOTHING_NOTED,
+    OF_BYTES,
+    OPS_OF_INTEGERS,
+    Engine,
+    Memory,
+    Opcode,
+    Source,
+    Start,
+    Traffic,
+    VectorOp,
+)
 from etalstm_hw.contract.integers import largest_mantissa
 
 MINUS_ZERO = np.float32(-0.0)
@@ -79,11 +90,13 @@ class Interpreter:
             Memory.WEIGHTS: config.weight_depth,
             Memory.SCRATCH: config.scratch_depth,
             Memory.BIAS: config.bias_depth,
-            Memory.SUMS: config.queue_depth,
+            Memory.SUMS: config.sums,
         }
         self.lanes = {m: np.full((config.channels, d, config.lanes), np.nan, np.float32) for m, d in depths.items()}
         if config.integers:
-            self.lanes[Memory.SUMS] = np.zeros((config.channels, config.queue_depth, config.lanes), np.int64)
+            self.lanes[Memory.SUMS] = np.zeros((config.channels, config.sums, config.lanes), np.int64)
+            lanes = config.channels, config.lanes
+            self._noted = [np.full(lanes, NOTHING_NOTED, np.int64), np.zeros(lanes, np.int64)]
         self._begin()
         self._pending = None
 
@@ -207,13 +220,47 @@ class Interpreter:
                 else:
                     memory = Memory.SCRATCH if source == Source.SCRATCH else Memory.SUMS
                     values.append(self.lanes[memory][:, addresses[name][part]])
-            d = addresses["d"][part]
+            d, op = addresses["d"][part], VectorOp(f["op"])
+            if op in OF_BYTES:
+                assert f["d_inner"] == 0 and f["inner"] <= 4, "bytes of one word have other places"
+                d = d[:: f["inner"]]
+                made = self._bytes(op, *values, f["bits"]).reshape(len(scratch), f["outer"], f["inner"], -1)
+                shifts = 8 * np.arange(f["inner"], dtype=np.uint32)[:, None]
+                scratch.view(np.uint32)[:, d] = np.bitwise_or.reduce(made << shifts, axis=2)
+                continue
             assert len(set(d)) == len(d), "a destination is written twice"
-            op = VectorOp(f["op"])
+            if op in (VectorOp.NOTED_EXPONENT, VectorOp.NOTED_CLAMPED):
+                scratch.view(np.int32)[:, d] = self._take_noted(op)[:, None]
+                continue
+            if op == VectorOp.QUANTISE:
+                self._note(*values, f["bits"])
             if op in OPS_OF_INTEGERS:
                 scratch.view(np.uint32)[:, d] = integer_operation(op, *values, f["bits"])
             else:
                 scratch[:, d] = self._compute(op, *values, scratch[:, d])
+
+    def _bytes(self, op, a, b, bits):
+        """Give the bytes of a's integers, or of their digits."""
+        numbers = integer_operation(VectorOp.QUANTISE, a, b, bits).view(np.int32)
+        if op == VectorOp.BYTES:
+            return numbers.view(np.uint32) & 0xFF
+        numbers = np.where(np.abs(a) < self.parameters[contract.PARAMETER_DELTA_THRESHOLD], 0, numbers)
+        lower = np.where(np.abs(numbers) >= 128, (numbers + 64) % 128 - 64, numbers)
+        return (lower if op == VectorOp.LOWER_DIGITS else (numbers - lower) >> 7).astype(np.uint32) & 0xFF
+
+    def _note(self, a, b, bits):
+        """Note the largest exponents of what is quantised, and how much is clamped."""
+        places = (b.view(np.uint32).astype(np.int64) + 512) % 1024 - 512
+        powers = np.where(a == 0, NOTHING_NOTED, exponent_of(np.abs(a)) + places)
+        np.maximum(self._noted[0], powers.max(axis=1), out=self._noted[0])
+        rounded = np.rint(np.ldexp(a.astype(np.float64), places))
+        self._noted[1] += (np.abs(rounded) > largest_mantissa(bits)).sum(axis=1)
+
+    def _take_noted(self, op):
+        number, forgotten = ((0, NOTHING_NOTED), (1, 0))[op == VectorOp.NOTED_CLAMPED]
+        taken = self._noted[number].copy()
+        self._noted[number][:] = forgotten
+        return taken
 
     @staticmethod
     def _compute(op, a, b, before):
@@ -311,35 +358,39 @@ class Interpreter:
 
     def _send(self, f):
         """Keep an array of integers, (sequences, elements)."""
-        config, blocks = self.config, []
+        config, blocks, planes, size = self.config, [], 1 + f["wide"], f["batch"]
         for block in range(f["blocks"]):
             place = f["tile"] + block
             channel, tile = f["channel"] + place // f["tiles_per_channel"], place % f["tiles_per_channel"]
-            words = self._block(f, channel, tile).view(np.int32).reshape(f["gates"], f["batch"], config.lanes)
-            blocks += list(words)
-        array = np.stack(blocks).swapaxes(0, 1).reshape(f["batch"], -1).astype(np.int64)
-        assert np.abs(array).max(initial=0) <= largest_mantissa(15 if f["wide"] else 8), "an integer of too many digits"
-        own = ceil_div(f["batch"], config.integer_streams)
-        patches = ceil_div(len(blocks) * config.vector_beats, 4) * own * config.integer_streams
-        assert patches <= config.broadcast_words // config.beat_words // 4, "an array that is too large to be sent"
+            start = f["address"] // config.vector_beats + tile * planes * size
+            words = np.ascontiguousarray(self.windows[channel, start : start + planes * size]).view(np.int8)
+            each = words.reshape(planes, size, config.lanes, 4).swapaxes(2, 3).astype(np.int64)
+            assert each.min(initial=0) > -128, "a digit of -128"
+            blocks.append(each[-1] + 128 * each[0] if f["wide"] else each[0])
+        array = np.stack(blocks, axis=1).reshape(size, -1)
+        lines = len(blocks) * planes * config.vector_beats * f["own"]
+        assert lines <= config.broadcast_words // config.beat_words, "an array that is too large to be sent"
+        assert f["own"] * config.integer_streams >= size, "sequences that no stream sends"
         self._pending = f, array
 
     def _product(self, f):
         sent, array = self._pending
         config, tile, of_row = self.config, self.config.tile_sums, self.config.row_vectors
         assert f["weights"] % of_row == 0, "misplaced weights"
-        assert f["sums"] % (tile * config.integer_streams) == 0, "misplaced sums"
+        assert f["sums"] % tile == 0, "misplaced sums"
         words = self.lanes[Memory.WEIGHTS].view(np.int8).reshape(config.channels, -1, of_row, config.lanes, 4)
         weights = words.transpose(0, 1, 2, 4, 3).reshape(config.channels, -1, tile, config.lanes)
-        sums, sequences = self.lanes[Memory.SUMS].reshape(config.channels, -1, tile, config.lanes), len(array)
+        of_streams = config.channels, config.integer_streams, -1, tile, config.lanes
+        sums, own = self.lanes[Memory.SUMS].reshape(of_streams), sent["own"]
         for n in range(sent["repeats"]):
-            row = f["weights"] // of_row + n * f["rows"]
+            row, first = f["weights"] // of_row + n * f["rows"], f["sums"] // tile + n * own
             rows = weights[:, row : row + array.shape[1]].astype(np.int64)
             assert rows.shape[1] == array.shape[1], "beyond the weights' end"
-            first = f["sums"] // tile + n * config.summed(sequences)
-            into = sums[:, first : first + sequences]
-            assert into.shape[1] == sequences, "beyond the sums' end"
-            into[:] = np.einsum("bk,ckvl->cbvl", array, rows) + (into if f["adds"] else 0)
+            assert first + own <= sums.shape[2], "beyond the sums' end"
+            for stream in range(config.integer_streams):
+                mine = array[stream * own : (stream + 1) * own]
+                into = sums[:, stream, first : first + len(mine)]
+                into[:] = np.einsum("bk,ckvl->cbvl", mine, rows) + (into if f["adds"] else 0)
 
 
 def integer_operation(op, a, b, bits):
@@ -355,9 +406,6 @@ def integer_operation(op, a, b, bits):
             limit = largest_mantissa(bits)
             rounded = np.rint(np.ldexp(words.view(np.float32).astype(np.float64), exponent))
             return np.clip(rounded, -limit, limit).astype(np.int32).view(np.uint32)
-        case VectorOp.SATURATED:
-            rounded = np.rint(np.ldexp(words.view(np.float32).astype(np.float64), exponent))
-            return (np.abs(rounded) > largest_mantissa(bits)).astype(np.uint32)
         case VectorOp.SCALE:
             values = np.ldexp(words.view(np.float32).astype(np.float64), exponent).astype(np.float32)
             return np.where(np.abs(values) < SMALLEST, np.copysign(np.float32(0), values), values).view(np.uint32)
@@ -365,8 +413,6 @@ def integer_operation(op, a, b, bits):
             return exponent_of(np.abs(words.view(np.float32))).astype(np.int32).view(np.uint32)
         case VectorOp.LARGEST:
             return np.maximum(words & 0x7FFFFFFF, other & 0x7FFFFFFF)
-        case VectorOp.INSERT:
-            return other << 8 | words & 0xFF
         case VectorOp.ADD_INTEGERS:
             return words + other
         case VectorOp.SUBTRACT_INTEGERS:

@@ -27,6 +27,8 @@ class BlockBroadcaster(wiring.Component):
         Of the instructions.
     scalar : StructLayout
         What is sent.
+    block_words, counted : int
+        Words of a block at most, a power of two; what there is of a beat to be sent at most.
 
     Members
     -------
@@ -40,11 +42,11 @@ class BlockBroadcaster(wiring.Component):
     stored_by_all : :py:`In(TARGET_BITS)`             what waits are compared with
     drain, dma_busy, busy, progress                   as in a channel
     status, completed : :py:`Out`                     first error; how many instructions were begun before it
-    beat, kind, seen, skipped : :py:`Out`             for the counters: words that came in to be sent, and that are zero
+    beat, kind, seen, skipped : :py:`Out`             for the counters: what came in to be sent, and what of it is zero
     """
 
-    def __init__(self, config: Config, opcode: Opcode, scalar):
-        self.config, self._layout = config, instruction_layout(opcode)
+    def __init__(self, config: Config, opcode: Opcode, scalar, *, block_words: int, counted: int):
+        self.config, self._layout, self._block_words = config, instruction_layout(opcode), block_words
         super().__init__(
             {
                 "i": In(stream.Signature(Dispatched())),
@@ -63,8 +65,8 @@ class BlockBroadcaster(wiring.Component):
                 "completed": Out(contract.COMPLETED_BITS),
                 "beat": Out(1),
                 "kind": Out(contract.KIND_BITS),
-                "seen": Out(range(config.beat_words + 1)),
-                "skipped": Out(range(config.beat_words + 1)),
+                "seen": Out(range(counted + 1)),
+                "skipped": Out(range(counted + 1)),
             }
         )
 
@@ -77,7 +79,7 @@ class BlockBroadcaster(wiring.Component):
             BINARY32,
             beat_words=config.beat_words,
             vector_beats=config.vector_beats,
-            words=config.broadcast_words,
+            words=self._block_words,
             address_bits=config.address_bits,
         )
         m.submodules.reader = reader = Reader(
@@ -119,7 +121,8 @@ class Broadcaster(BlockBroadcaster):
     """Executes CAST instructions in order: reads blocks ahead, sends their nonzero scalars, one a cycle at most."""
 
     def __init__(self, config: Config):
-        super().__init__(config, Opcode.CAST, Scalar(BINARY32))
+        sizes = {"block_words": config.broadcast_words, "counted": config.beat_words}
+        super().__init__(config, Opcode.CAST, Scalar(BINARY32), **sizes)
 
     def _send(self, m, queue, fetcher):
         """Buffer and masks, emitter."""

@@ -10,6 +10,7 @@ from etalstm_hw.contract import (
     LANE_ADDRESS_BITS,
     OF_ONE_OPERAND,
     PARAMETERS,
+    WITH_BITS,
     Opcode,
     Source,
     Status,
@@ -30,6 +31,7 @@ class Element(data.StructLayout):
     a_source, b_source : where the operands come from, each a :class:`Source`
     a, b, d : addresses of operands and result
     bits : of an integer
+    place : which byte of a word it makes, if it makes one
     after : it may be issued only when every result before it is written
     end : the last of an instruction
     """
@@ -37,7 +39,7 @@ class Element(data.StructLayout):
     def __init__(self):
         addresses = {name: LANE_ADDRESS_BITS for name in ("a", "b", "d")}
         fields = {name: VECTOR[name] for name in ("op", "a_source", "b_source", "bits")}
-        super().__init__(fields | addresses | {"after": 1, "end": 1})
+        super().__init__(fields | addresses | {"place": 2, "after": 1, "end": 1})
 
 
 def has_one_operand(op):
@@ -121,6 +123,7 @@ class ElementWalker(wiring.Component):
             inner_now.eq(Mux(fresh, 0, inner)),
             outer_now.eq(Mux(fresh, 0, outer)),
             inner_ends.eq(inner_now + 1 == i.inner),
+            following.place.eq(inner_now),
             following.after.eq(i.serial & (inner_now == 0) & (outer_now != 0)),
             following.end.eq(inner_ends & (outer_now + 1 == i.outer)),
         ]
@@ -146,7 +149,7 @@ class ElementWalker(wiring.Component):
         """Give the verdict on an element."""
         has_b, has_bits = ~has_one_operand(element.op), Const(0)
         if self.last_op == max(VectorOp):
-            has_bits = (element.op == VectorOp.QUANTISE) | (element.op == VectorOp.SATURATED)
+            has_bits = Cat(element.op == op for op in WITH_BITS).any()
         depths = {Source.SCRATCH: self.scratch_depth, Source.SUMS: self.queue_depth, Source.PARAMETER: PARAMETERS}
 
         def beyond(name):

@@ -37,7 +37,7 @@ class Arrival(data.StructLayout):
     """
 
     def __init__(self, address_bits, banks):
-        bank_bits = (banks - 1).bit_length()
+        bank_bits = max(1, (banks - 1).bit_length())
         super().__init__({"output": Output, "bank": bank_bits, "address": address_bits, "end": 1})
 
 
@@ -129,8 +129,8 @@ class VectorEngine(wiring.Component):
     to_activate, to_pack, function : :py:`Out(...)`
         Operands of the activation units, as wide as partial sums, and second ones; what they compute: a number of
         :data:`~etalstm_hw.fp.activation.FUNCTIONS`, or with integers the operation itself.
-    limit : :py:`Out(MANTISSA_BITS - 1)`
-        The largest integer that QUANTISE leaves.
+    limit, place, valid : :py:`Out(...)`
+        The largest integer that QUANTISE leaves; the byte of a word; the units have something to do.
     output_select : :py:`Out(Output)`
         What the PEs' output MUXes are to pass on in this cycle: what arrives, or else what is written from outside.
     result : :py:`In(vector_layout(format, lanes))`
@@ -185,6 +185,8 @@ class VectorEngine(wiring.Component):
                 "to_pack": Out(vector_layout(format, units)),
                 "function": Out(range(max(self._functions.values()) + 1)),
                 "limit": Out(MANTISSA_BITS - 1),
+                "place": Out(2),
+                "valid": Out(1),
                 "output_select": Out(Output),
                 "result": In(vector),
                 "outside": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
@@ -310,14 +312,14 @@ class VectorEngine(wiring.Component):
     def _activate(self, m, element, issue, arrival):
         """Hold a vector while its lanes pass the units, bank by bank, and say what arrives and when it set out."""
         read, function, running = Signal(), Signal.like(self.function, reset_less=True), Signal()
-        limit = Signal.like(self.limit, reset_less=True)
+        limit, place = Signal.like(self.limit, reset_less=True), Signal.like(self.place, reset_less=True)
         vector = Signal(self.lanes * self._sum_bits, reset_less=True)
         second = Signal(self.lanes * self.format.width, reset_less=True)
-        bank = Signal(range(self.banks), reset_less=True)
         waiting, current, following = Signal(arrival), Signal(arrival), Signal(arrival)
+        bank = Signal.like(following.bank, reset_less=True)
         m.d.sync += read.eq(issue)
         with m.If(issue):
-            m.d.sync += [waiting.address.eq(element.d), waiting.end.eq(element.end)]
+            m.d.sync += [waiting.address.eq(element.d), waiting.end.eq(element.end), place.eq(element.place)]
             m.d.sync += limit.eq(Array(C(most, len(limit)) for most in _LIMITS)[element.bits])
             with m.Switch(element.op):
                 for op, number in self._functions.items():
@@ -328,7 +330,8 @@ class VectorEngine(wiring.Component):
             with m.If(bank == self.banks - 1):
                 m.d.sync += running.eq(0)
         with m.If(read):
-            m.d.sync += [vector.eq(self._whole), second.eq(self.b), self.function.eq(function), self.limit.eq(limit)]
+            m.d.sync += [vector.eq(self._whole), second.eq(self.b)]
+            m.d.sync += [self.function.eq(function), self.limit.eq(limit), self.place.eq(place)]
             m.d.sync += [current.eq(waiting), bank.eq(0), running.eq(1)]
 
         m.d.comb += [
@@ -339,6 +342,7 @@ class VectorEngine(wiring.Component):
             following.address.eq(current.address),
             following.end.eq(current.end & (bank == self.banks - 1)),
             self.activations.eq(Mux(running, self.units, 0)),
+            self.valid.eq(running),
         ]
         self._vector_waits = read
         return running, following

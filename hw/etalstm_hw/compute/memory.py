@@ -28,6 +28,8 @@ class BeatMemory(wiring.Component):
 
     Members
     -------
+    reads : tuple of str
+        Names of the read ports.
     read, second : :py:`In(memory.ReadPort.Signature(...))`
         There is no ``second`` with one.
     write : :py:`In(memory.WritePort.Signature(...))`
@@ -35,12 +37,12 @@ class BeatMemory(wiring.Component):
     """
 
     def __init__(self, vector, beat_words: int, depth: int, reads: int = 1):
-        self._reads = ("read", "second")[:reads]
+        self.reads = ("read", "second")[:reads]
         self._depth, self._beat_bits = depth, vector.size // vector.length * beat_words
         port = {"addr_width": (depth - 1).bit_length(), "shape": vector}
         super().__init__(
             {
-                **{name: In(memory.ReadPort.Signature(**port)) for name in self._reads},
+                **{name: In(memory.ReadPort.Signature(**port)) for name in self.reads},
                 "write": In(memory.WritePort.Signature(**port, granularity=beat_words)),
             }
         )
@@ -49,7 +51,7 @@ class BeatMemory(wiring.Component):
         """All pieces have the same addresses."""
         m = Module()
         attrs = {"ram_style": "ultra"} if self._depth > DEEPEST_BLOCK_RAM else {}
-        pieces: dict[str, list] = {name: [] for name in self._reads}
+        pieces: dict[str, list] = {name: [] for name in self.reads}
         for n, enable in enumerate(self.write.en):
             storage = memory.Memory(shape=self._beat_bits, depth=self._depth, init=[], attrs=attrs)
             m.submodules[f"beat{n}"] = storage
@@ -59,7 +61,7 @@ class BeatMemory(wiring.Component):
                 write.data.eq(self.write.data.as_value().word_select(n, self._beat_bits)),
                 write.en.eq(enable),
             ]
-            for name in self._reads:
+            for name in self.reads:
                 mine, read = getattr(self, name), storage.read_port()
                 shared = name == "second"
                 m.d.comb += [

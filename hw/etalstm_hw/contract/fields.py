@@ -172,7 +172,7 @@ FIELDS = {
         "d_outer": COUNT_BITS,  # ... d
         "d_inner": COUNT_BITS,
         "serial": 1,  # each run of the inner loop waits until the results of the run before are written
-        "bits": 4,  # of QUANTISE and SATURATED: of the integers, 8 to 15
+        "bits": 4,  # of the operations that quantise: of the integers, 8 to 15
     },
     # Transposes squares of vectors. Square q (of `outer`) reads vectors lane_address + q·outer_stride + i·inner_stride
     # for i < rows from the scratch memory. For each lane l < lanes it writes the words of that lane, word i that of
@@ -231,13 +231,14 @@ FIELDS = {
         "narrow": 1,  # the paired MAC's weights are bfloat16, two tiles in a vector
     },
     # Only of machines whose products are integers, as PRODUCT. Reads `blocks` blocks as CAST does, by `address`,
-    # `channel`, `tile` and `tiles_per_channel`, all of their lanes: words that are integers. Together they are an array
-    # of `batch` sequences. Element (block·`gates` + gate)·lanes + lane of a sequence is that word of it. For each
-    # sequence its digits that are not zero are sent, upper ones first. The whole array is sent `repeats` times. An
-    # integer from -127 to 127 is one digit. With `wide` integers are up to ±16,319: one beyond ±127 is upper·128 +
-    # lower, with a lower digit from -64 to 63. What integers beyond that become is undefined.
-    # BAD_FIELD: a count of 0; more than four gates; a block larger than the broadcaster's buffer, or an array whose
-    # sequences, each in whole patches of four beats, are; more sequences than the machine has sums of a tile for.
+    # `channel`, `tile` and `tiles_per_channel`, each a vector of every sequence, of words of four bytes. Together they
+    # are an array of `batch` sequences: element (block·4 + byte)·lanes + lane of a sequence is that byte. With `wide` a
+    # block is two such planes, and an element is two digits: first come all sequences' vectors of the upper digits,
+    # then those of the lower ones; the integer is upper·128 + lower. For each sequence its digits that are not zero are
+    # sent, upper ones first. The whole array is sent `repeats` times. Of a machine's streams the first gets the first
+    # `own` sequences, the next one those that follow, and so on. A byte must not be -128.
+    # BAD_FIELD: a count of 0; a block larger than the broadcaster's buffer, or an array of which a stream's sequences
+    # are; more sequences than the streams have together, or than a stream has sums of a tile for.
     Opcode.SEND: {
         "address": ADDRESS_BITS,
         "kind": KIND_BITS,  # a Traffic
@@ -246,8 +247,8 @@ FIELDS = {
         "tile": TILE_BITS,
         "tiles_per_channel": TILE_BITS,
         "blocks": COUNT_BITS,
-        "gates": 3,
         "batch": COUNT_BITS,
+        "own": COUNT_BITS,
         "wide": 1,
         "repeats": COUNT_BITS,
     },
@@ -255,9 +256,10 @@ FIELDS = {
     # 2·PEs weights of each lane, for as many vectors of sums: it is `PEs`/2 vectors of the weight memory, of whose
     # words byte n of vector v is the weight for vector 4·v + n of the sums. Element e of a sequence meets row e of
     # those from `weights` on, the n-th time that the array is sent row n·rows + e. Sums of the first sequence are the
-    # 2·PEs vectors from `sums` on; those of the next sequence follow, then those of the next time. A machine of several
-    # streams has room for as many sequences in each: sums of sequences that are not there have no defined value.
-    # BAD_FIELD: `weights` is no multiple of the vectors of a row, or `sums` of those of a sequence of each stream.
+    # 2·PEs vectors from `sums` on; those of the next sequence follow, then those of the next time: `own` in all for
+    # each time. Those of stream n of a machine lie as many times n vectors further on as a stream has sums. Sums of
+    # sequences that are not there have no defined value.
+    # BAD_FIELD: `weights` is no multiple of the vectors of a row, or `sums` of those of a sequence.
     # BAD_ADDRESS: a weight or a sum outside its memory.
     Opcode.PRODUCT: {
         "weights": LANE_ADDRESS_BITS,

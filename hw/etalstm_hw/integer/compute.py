@@ -1,10 +1,10 @@
 """The compute part of a channel where products are integers."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Mux, Signal
 from amaranth.lib import wiring
 
 from etalstm_hw.compute.compute import LaneCompute
-from etalstm_hw.contract import Cycle, Opcode, Status
+from etalstm_hw.contract import PARAMETER_DELTA_THRESHOLD, Cycle, Opcode, Status
 from etalstm_hw.integer.memory import IntegerMemories
 from etalstm_hw.integer.pe import IntegerPE
 from etalstm_hw.integer.products import ProductEngine
@@ -19,9 +19,9 @@ class IntegerCompute(LaneCompute):
     Products have PEs of their own, so nothing waits for another's cycles. The read port of the partial sums goes to the
     engine of products first, then to VECTOR.
 
-    Each stream of digits has an engine; all execute the same instructions. Sequences, and so their sums, take turns:
-    number n of the sums of a tile is in engine n modulo the streams. All engines read the same weights, each by a port
-    of its own; that of the second one stands still in a cycle in which weights are loaded.
+    Each stream of digits has an engine; all execute the same instructions. Each has sums of its own: those of engine n
+    are read from address n·``queue_depth`` on. All engines read the same weights, each by a port of its own; those of
+    odd ones stand still in a cycle in which weights are loaded.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class IntegerCompute(LaneCompute):
     activation_units : int
         How many there are, each with a unit of integers.
     integer_pes, streams, elements : int
-        PEs of integers of each lane and stream; streams of digits, a power of two; elements of a sequence at most.
+        PEs of integers of each lane and stream; streams of digits; elements of a sequence at most.
     integer_pe : callable
         Makes such a PE.
     depths : dict
@@ -47,38 +47,40 @@ class IntegerCompute(LaneCompute):
         memories = IntegerMemories(
             format, lanes, beat_words, integer_pes, scratch_reads=scratch_reads, streams=streams, **sizes
         )
-        self._tile = 2 * integer_pes
-        depth, rows = depths["queue_depth"] // self._tile // streams, 1 << memories.weights0.signature.addr_width
+        self._queue_depth = depths["queue_depth"]
+        depth, rows = self._queue_depth // (2 * integer_pes), 1 << memories.weights0.signature.addr_width
         self.engines = [
             ProductEngine(lanes, integer_pes, depth=depth, elements=elements, weight_depth=rows, pe=integer_pe)
             for _ in range(streams)
         ]
+        units = [ElementUnit(format, lanes // activation_units, activation) for _ in range(activation_units)]
         super().__init__(
-            format, lanes, beat_words, pe=pe, units=[ElementUnit(format, activation) for _ in range(activation_units)],
-            memories=memories, products=instruction_layout(Opcode.PRODUCT), scalars=Sent(elements),
-            scratch_depth=depths["scratch_depth"], queue_depth=depths["queue_depth"], scratch_reads=scratch_reads,
-            integers=True, streams=streams,
+            format, lanes, beat_words, pe=pe, units=units, memories=memories,
+            products=instruction_layout(Opcode.PRODUCT), scalars=Sent(elements), scratch_depth=depths["scratch_depth"],
+            queue_depth=streams * self._queue_depth, scratch_reads=scratch_reads, integers=True, streams=streams,
         )  # fmt: skip
 
     def _choose(self, m, unit, vector):
         """Tell an activation unit what to compute."""
-        m.d.comb += [unit.op.eq(vector.function), unit.limit.eq(vector.limit)]
+        m.d.comb += [
+            unit.op.eq(vector.function),
+            unit.threshold.eq(self.parameters[PARAMETER_DELTA_THRESHOLD]),
+            *(getattr(unit, name).eq(getattr(vector, name)) for name in ("limit", "place", "valid")),
+        ]
 
     def _multiply(self, m, memories, pes, vector, slots):
         """Connect the engines of products; their sums are read by VECTOR where they do not read themselves."""
-        bits = (len(self.engines) - 1).bit_length()
         for n, (engine, scalars) in enumerate(zip(self.engines, self.streams, strict=True)):
             m.submodules[f"products{n}"] = engine
             wiring.connect(m, wiring.flipped(getattr(self, scalars)), engine.digits)
             wiring.connect(m, engine.weights, getattr(memories, f"weights{n}"))
             m.d.comb += [
                 engine.drain.eq(self.drain),
-                engine.weights_free.eq(memories.weights1_free if n else 1),
+                engine.weights_free.eq(memories.odd_free if n % 2 else 1),
                 engine.i.p.eq(self.mac.p),
-                engine.i.p.sums.eq(self.mac.p.sums >> bits),
             ]
         self._give_to_all(m)
-        self._read_sums(m, vector, bits)
+        self._read_sums(m, vector)
         engines = self.engines
         m.d.comb += [
             self.mac_busy.eq(Cat(engine.busy for engine in engines).any()),
@@ -112,15 +114,16 @@ class IntegerCompute(LaneCompute):
         m.d.comb += self.mac_done.eq(Cat(count != 0 for count in there).all())
         m.d.sync += [count.eq(now - self.mac_done) for count, now in zip(ahead, there, strict=True)]
 
-    def _read_sums(self, m, vector, bits):
+    def _read_sums(self, m, vector):
         """Read a vector of sums from the engine that has it."""
-        places, asked, read = (self._tile - 1).bit_length(), vector.sums.addr, Signal(max(1, bits))
-        number = asked[places : places + bits] if bits else Const(0)
+        inside, asked = (self._queue_depth - 1).bit_length(), vector.sums.addr
+        number = asked[inside:]
+        read = Signal(max(1, len(number)))
         with m.If(vector.sums.en):
             m.d.sync += read.eq(number)
         for n, engine in enumerate(self.engines):
             m.d.comb += [
-                engine.read.addr.eq(Cat(asked[:places], asked[places + bits :])),
+                engine.read.addr.eq(asked[:inside]),
                 engine.read.en.eq(vector.sums.en & (number == n)),
             ]
             with m.If(read == n):

@@ -26,14 +26,14 @@ class IntegerMemories(wiring.Component):
     weight_depth, scratch_depth : int
         Vectors of each memory, powers of two.
     scratch_reads, streams : int
-        Read ports of the scratch memory, and of the weights.
+        Read ports of the scratch memory, and of the weights. The weights are there once for each two of these.
 
     Members
     -------
-    weights0, weights1 : :py:`Out(memory.ReadPort.Signature(...))`
-        Read ports of rows: weights of all lanes. There is no ``weights1`` with one.
-    weights1_free : :py:`Out(1)`
-        ``weights1`` may be enabled: no weights are loaded in this cycle.
+    weights0, weights1 … : :py:`Out(memory.ReadPort.Signature(...))`
+        Read ports of rows: weights of all lanes.
+    odd_free : :py:`Out(1)`
+        Those of odd numbers may be enabled: no weights are loaded in this cycle.
     scratch_a, scratch_b, scratch : :py:`Out(...)`
         See :class:`~etalstm_hw.compute.memory.ScratchMemory`.
     load : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
@@ -46,8 +46,10 @@ class IntegerMemories(wiring.Component):
         vector, self._lanes, self._pes = vector_layout(format, lanes), lanes, pes
         self._depth, self._of_row = weight_depth, 2 * pes * WEIGHT_BITS // format.width
         rows = weight_depth // self._of_row
-        self._pieces = [BeatMemory(vector, beat_words, rows, streams) for _ in range(self._of_row)]
-        self._reads = dict(zip(("weights0", "weights1")[:streams], ("read", "second"), strict=False))
+        self._copies = [
+            [BeatMemory(vector, beat_words, rows, min(2, streams - first)) for _ in range(self._of_row)]
+            for first in range(0, streams, 2)
+        ]
         self._scratch = ScratchMemory(vector, scratch_depth, scratch_reads)
         weights = memory.ReadPort.Signature(
             addr_width=(rows - 1).bit_length(), shape=data.ArrayLayout(lane_weights(pes), lanes)
@@ -55,8 +57,8 @@ class IntegerMemories(wiring.Component):
         super().__init__(
             dict(self._scratch.signature.members)
             | {
-                **{name: Out(weights) for name in self._reads},
-                "weights1_free": Out(1),
+                **{f"weights{n}": Out(weights) for n in range(streams)},
+                "odd_free": Out(1),
                 "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "no_memory": Out(1),
                 "no_address": Out(1),
@@ -64,7 +66,7 @@ class IntegerMemories(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """A memory for each vector of a row."""
+        """A memory for each vector of a row, in each copy."""
         m = Module()
         m.submodules.scratch = self._scratch
         for name in self._scratch.signature.members:
@@ -76,18 +78,24 @@ class IntegerMemories(wiring.Component):
             load.ready.eq(1),
             self.no_memory.eq(load.valid & ~to_weights),
             self.no_address.eq(to_weights & beyond),
-            self.weights1_free.eq(~to_weights),
+            self.odd_free.eq(~to_weights),
         ]
-        for n, piece in enumerate(self._pieces):
-            m.submodules[f"weights{n}"] = piece
-            mine = to_weights & ~beyond & (request.address[:inside] == n)
-            m.d.comb += [
-                piece.write.addr.eq(request.address[inside:]),
-                piece.write.data.eq(request.data),
-                piece.write.en.eq(request.enable & mine.replicate(len(request.enable))),
-            ]
-        for name, port in self._reads.items():
-            mine, ports = getattr(self, name), [getattr(piece, port) for piece in self._pieces]
-            m.d.comb += [read.addr.eq(mine.addr) for read in ports] + [read.en.eq(mine.en) for read in ports]
-            m.d.comb += mine.data.eq(Cat(Cat(read.data[lane] for read in ports) for lane in range(self._lanes)))
+        for number, pieces in enumerate(self._copies):
+            for n, piece in enumerate(pieces):
+                m.submodules[f"weights{number}_{n}"] = piece
+                mine = to_weights & ~beyond & (request.address[:inside] == n)
+                m.d.comb += [
+                    piece.write.addr.eq(request.address[inside:]),
+                    piece.write.data.eq(request.data),
+                    piece.write.en.eq(request.enable & mine.replicate(len(request.enable))),
+                ]
+            for port in pieces[0].reads:
+                ports = [getattr(piece, port) for piece in pieces]
+                self._read(m, 2 * number + pieces[0].reads.index(port), ports)
         return m
+
+    def _read(self, m, stream, ports):
+        """Give a stream rows by the ports of a copy's pieces."""
+        mine = getattr(self, f"weights{stream}")
+        m.d.comb += [read.addr.eq(mine.addr) for read in ports] + [read.en.eq(mine.en) for read in ports]
+        m.d.comb += mine.data.eq(Cat(Cat(read.data[lane] for read in ports) for lane in range(self._lanes)))

@@ -1,4 +1,4 @@
-"""From words of float32 to integers that share an exponent."""
+"""From words of float32 to integers that share an exponent, and from these to digits."""
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from etalstm_hw.fp.format import Float
 from etalstm_hw.fp.pipeline import register, registers
 from etalstm_hw.fp.shift import shift_left
-from etalstm_hw.integer.widths import EXPONENT_BITS
+from etalstm_hw.integer.widths import DIGIT_SHIFT, EXPONENT_BITS, MANTISSA_BITS, SCALAR_BITS
 
 
 class Quantiser(wiring.Component):
@@ -87,3 +87,12 @@ class Quantiser(wiring.Component):
             self.not_finite.eq(register(m, "not_finite_3", not_finite)),
         ]
         return m
+
+
+def digits(mantissa):
+    """Give both digits of an element: one below 128 in size has a lower one alone, of others this is from -64 to 63."""
+    in_byte = mantissa[SCALAR_BITS - 1 :] == mantissa[-1].replicate(MANTISSA_BITS - SCALAR_BITS + 1)
+    alone = in_byte & (mantissa[:SCALAR_BITS] != 1 << (SCALAR_BITS - 1))
+    upper = (mantissa.as_signed() + (1 << (DIGIT_SHIFT - 1))) >> DIGIT_SHIFT
+    lower = Cat(mantissa[:DIGIT_SHIFT], Mux(alone, mantissa[DIGIT_SHIFT], mantissa[DIGIT_SHIFT - 1]))
+    return Mux(alone, 0, upper)[:SCALAR_BITS].as_signed(), lower.as_signed()

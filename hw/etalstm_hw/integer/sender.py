@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw.broadcast.emitter import lowest
 from etalstm_hw.contract import COUNT_BITS
+from etalstm_hw.contract.integers import WORD_BYTES
 from etalstm_hw.integer.sequences import (
     BANKS,
     LOWER,
@@ -14,7 +15,6 @@ from etalstm_hw.integer.sequences import (
     SequenceFiller,
     SequenceMemory,
     SequenceRead,
-    digits,
 )
 from etalstm_hw.integer.widths import SCALAR_BITS
 
@@ -44,17 +44,17 @@ class Digits(data.ArrayLayout):
 
 
 class Picked(data.StructLayout):
-    """A digit whose element is being read: ``digit`` tells which, ``word`` where; if ``nothing``, there is none."""
+    """A digit whose line is being read: ``place`` tells its byte, as in a mask; if ``nothing``, there is none."""
 
     def __init__(self, sizes):
-        places = {"digit": 1, "word": range(sizes.beat_words), "element": range(sizes.elements)}
-        super().__init__(places | dict.fromkeys(("nothing", "ends", "last", "swept", "final"), 1))
+        places = {"place": range(sizes.line_bytes), "element": range(sizes.elements)}
+        super().__init__(places | dict.fromkeys(("lower", "nothing", "ends", "last", "swept", "final"), 1))
 
 
 class SequencePicker(wiring.Component):
     """Goes through an array's digits: for each sequence the upper ones, if there are any, then the lower ones.
 
-    A digit is picked every cycle. A patch without one takes a cycle, each sequence and digit one more. A sequence
+    A digit is picked every cycle. A line without one takes a cycle, each sequence and plane one more. A sequence
     without a lower digit has ``nothing`` instead.
 
     Parameters
@@ -79,7 +79,7 @@ class SequencePicker(wiring.Component):
             {
                 "read": Out(SequenceRead(sizes)),
                 "extent": In(Extent()),
-                "pitch": In(range(sizes.patches + 1)),
+                "pitch": In(range(sizes.lines + 1)),
                 "bank": In(1),
                 "go": In(1),
                 "flow": In(1),
@@ -90,17 +90,16 @@ class SequencePicker(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Aim at a sequence and digit; then pick one digit after the other."""
+        """Aim at a sequence and plane; then pick one digit after the other."""
         m = Module()
-        picking, digit, aims, ends, missing = (
-            Signal(name=name) for name in ("picking", "digit", "aims", "ends", "missing")
+        picking, plane, aims, ends, missing = (
+            Signal(name=name) for name in ("picking", "plane", "aims", "ends", "missing")
         )
-        base = Signal(range(self._sizes.patches))  # first patch of the sequence
-        taken = self.valid & self.flow
-        count, left = (Signal(self.read.counts[0].shape(), name=name) for name in ("count", "left"))
-        passes = (digit == UPPER) & (~self.extent.wide | (count == 0))
+        base = Signal(range(self._sizes.lines))  # first line of the sequence
+        taken, count, left = self.valid & self.flow, self.read.count, Signal.like(self.read.count)
+        passes = (plane == UPPER) & (~self.extent.wide | (count == 0))
         m.d.comb += [
-            count.eq(self.read.counts.as_value().word_select(digit, len(count))),
+            self.read.plane.eq(plane),
             aims.eq(self.go & ~picking),
             ends.eq(left <= 1),
             self.done.eq(taken & self.picked.final),
@@ -110,17 +109,18 @@ class SequencePicker(wiring.Component):
                 left.eq(count),
                 missing.eq(count == 0),
                 picking.eq(~passes),
-                digit.eq(Mux(passes, LOWER, digit)),
+                plane.eq(Mux(passes, LOWER, plane)),
             ]
         with m.If(taken):
             m.d.sync += left.eq(left - 1)
             with m.If(ends):
-                m.d.sync += [picking.eq(0), digit.eq(~digit)]
-        self._walk(m, base, digit, ends, taken)
-        self._pick(m, base, digit, aims, picking, missing, taken)
+                again = Mux(self.extent.wide | self.picked.final, UPPER, LOWER)
+                m.d.sync += [picking.eq(0), plane.eq(Mux(plane == UPPER, LOWER, again))]
+        self._walk(m, base, plane, ends, taken)
+        self._pick(m, base, plane, aims, picking, missing, taken)
         return m
 
-    def _walk(self, m, base, digit, ends, taken):
+    def _walk(self, m, base, plane, ends, taken):
         """Go from sequence to sequence, and begin again; say what a sum's last digit ends."""
         extent, picked = self.extent, self.picked
         sequence, repeat = Signal(range(self._sizes.sequences)), Signal(COUNT_BITS)
@@ -128,7 +128,7 @@ class SequencePicker(wiring.Component):
         m.d.comb += [
             self.read.counted.eq(Cat(sequence, self.bank)),
             picked.ends.eq(ends),
-            picked.last.eq(ends & (digit == LOWER)),
+            picked.last.eq(ends & (plane == LOWER)),
             picked.swept.eq(picked.last & last_sequence),
             picked.final.eq(picked.swept & last_repeat),
         ]
@@ -142,31 +142,36 @@ class SequencePicker(wiring.Component):
         with m.If(taken & picked.swept):
             m.d.sync += [sequence.eq(0), base.eq(0), repeat.eq(Mux(last_repeat, 0, repeat + 1))]
 
-    def _pick(self, m, base, digit, aims, picking, missing, taken):
-        """Take the lowest bit of a patch's mask, and keep the rest; the next patch is read with the last one."""
-        sizes, patch = self._sizes, Signal(range(self._sizes.patches))
-        rest, has_rest = Signal(sizes.patch_words), Signal()
-        now = Mux(has_rest, rest, self.read.masks.as_value().word_select(digit, sizes.patch_words))
-        mask, bit = lowest(m, now, "bit")
-        alone, steps, within = now == mask, Signal(), (sizes.beat_words - 1).bit_length()
+    def _pick(self, m, base, plane, aims, picking, missing, taken):
+        """Take the lowest bit of a line's mask, and keep the rest; the next line's is read with the last one."""
+        sizes, number = self._sizes, Signal(range(self._sizes.lines))  # of the line, in its sequence and plane
+        rest, has_rest = Signal(sizes.line_bytes), Signal()
+        now = Mux(has_rest, rest, self.read.mask)
+        mask, place = lowest(m, now, "place")
+        alone, steps = now == mask, Signal()
+
+        def line(n):
+            return Cat((base + Mux(self.extent.wide, Cat(plane == LOWER, n), n))[: len(base)], self.bank)
+
+        within, beats = (sizes.beat_words - 1).bit_length(), (sizes.vector_beats - 1).bit_length()
         m.d.comb += [
             self.valid.eq(picking & (now.any() | missing)),
             steps.eq(picking & ~missing & Mux(now.any(), taken & alone, 1)),
-            self.read.patch.eq(Cat((base + Mux(picking, patch + 1, 0))[: len(base)], self.bank)),
-            self.read.patch_enable.eq(aims | steps),
+            self.read.masked.eq(line(Mux(picking, number + 1, 0))),
+            self.read.mask_enable.eq(aims | steps),
             self.read.line_enable.eq(self.flow),
-            self.read.line.eq(Cat(bit[within:], (base + patch)[: len(base)], self.bank)),
-            self.picked.digit.eq(digit),
-            self.picked.word.eq(bit[:within]),
-            self.picked.element.eq(Cat(bit, patch)),
+            self.read.line.eq(line(number)),
+            self.picked.lower.eq(plane == LOWER),
+            self.picked.place.eq(place),
+            self.picked.element.eq(Cat(place[:within], number[:beats], place[within:], number[beats:])),
             self.picked.nothing.eq(missing),
         ]
         with m.If(taken):
             m.d.sync += [rest.eq(now & ~mask), has_rest.eq(~alone)]
         with m.If(aims):
-            m.d.sync += [patch.eq(0), has_rest.eq(0)]
+            m.d.sync += [number.eq(0), has_rest.eq(0)]
         with m.Elif(steps):
-            m.d.sync += patch.eq(patch + 1)
+            m.d.sync += number.eq(number + 1)
 
 
 class SequenceSender(wiring.Component):
@@ -175,7 +180,7 @@ class SequenceSender(wiring.Component):
     While an array is sent, the next one comes in.
     ::
 
-        beats ─► filler ─► memory ─► picker ─│─► element ─► digit ─│─► o
+        beats ─► filler ─► memory ─► picker ─│─► line ─► digit ─│─► o
 
     Parameters
     ----------
@@ -219,7 +224,7 @@ class SequenceSender(wiring.Component):
             filler.free.eq(~full.bit_select(filler.bank, 1)),
             *(
                 getattr(memory, name).eq(getattr(filler, name))
-                for name in ("write", "first", "bank", "line", "sequence")
+                for name in ("write", "first", "bank", "line", "sequence", "plane")
             ),
             memory.beat.eq(self.beats.p),
             picker.bank.eq(sending),
@@ -241,10 +246,10 @@ class SequenceSender(wiring.Component):
         return m
 
     def _read(self, m, memory, picker):
-        """Read the element of what is picked; send its digit; give whether there is any."""
+        """Read the line of what is picked; send its digit; give whether there is any."""
         flow, valid = Signal(), Signal()
         picked, out, sends = Signal(Picked(self._sizes), reset_less=True), Signal(Sent(self._sizes.elements)), Signal()
-        word = Array(memory.read.beat)[picked.word]
+        bytes_of_line = Array(word[n].as_signed() for n in range(WORD_BYTES) for word in memory.read.beat)
         m.d.comb += [
             flow.eq(~sends | self.o.ready),
             picker.flow.eq(flow),
@@ -256,8 +261,7 @@ class SequenceSender(wiring.Component):
                 valid.eq(picker.valid),
                 picked.eq(picker.picked),
                 sends.eq(valid),
-                out.value.eq(Mux(picked.nothing, 0, Array(digits(word))[picked.digit])),
-                out.lower.eq(picked.digit == LOWER),
-                *(out[name].eq(picked[name]) for name in ("element", "ends", "last", "swept", "final")),
+                out.value.eq(Mux(picked.nothing, 0, bytes_of_line[picked.place])),
+                *(out[name].eq(picked[name]) for name in ("element", "lower", "ends", "last", "swept", "final")),
             ]
         return valid | sends

@@ -1,38 +1,55 @@
 """Units of element-wise work on integers, which stand beside the activation units."""
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm_hw.contract import VectorOp
+from etalstm_hw.contract import NOTED_NOT_FINITE, NOTHING_NOTED, OF_BYTES, VectorOp
+from etalstm_hw.contract.integers import WORD_BYTES
 from etalstm_hw.fp.activation import FUNCTIONS, Activation
 from etalstm_hw.fp.format import OUTCOME, Float, pack
 from etalstm_hw.fp.pipeline import register, registers
 from etalstm_hw.integer.convert import Converter
-from etalstm_hw.integer.quantise import Quantiser
+from etalstm_hw.integer.quantise import Quantiser, digits
 from etalstm_hw.integer.widths import EXPONENT_BITS, MANTISSA_BITS, WIDE
 
 OP = range(max(VectorOp) + 1)
 _BYTE = 8
+_NOTED_BITS = NOTED_NOT_FINITE.bit_length() + 1
+
+
+class _Kept(data.StructLayout):
+    """What a unit keeps of a lane: bytes of a word, the largest exponent that was noted, how many were clamped."""
+
+    def __init__(self, width):
+        super().__init__({"bytes": width, "largest": signed(_NOTED_BITS), "clamped": width})
 
 
 class IntegerUnit(wiring.Component):
     """What VECTOR does with integers: every operation from ``CONVERT`` on, as :class:`VectorOp` says.
 
-    One result per cycle, free running: ``z`` belongs to the inputs of ``LATENCY`` cycles ago.
+    One result per cycle: ``z`` belongs to the inputs of ``LATENCY`` cycles ago. Some lanes take turns, one a cycle.
 
     Parameters
     ----------
     format : FloatFormat
         Of 32 bits.
+    banks : int
+        Lanes that take turns.
 
     Members
     -------
+    valid : :py:`In(1)`
+        There is something to do.
     a : :py:`In(WIDE)`
         A partial sum, or in the lower bits a word.
     b : :py:`In(format.width)`
     limit : :py:`In(MANTISSA_BITS - 1)`
         The largest integer that is left of a word.
+    threshold : :py:`In(format.width)`
+        Of the digits.
+    place : :py:`In(range(WORD_BYTES))`
+        The byte of a word of bytes.
     op : :py:`In(OP)`
         A :class:`VectorOp`.
     z : :py:`Out(format.width)`
@@ -41,13 +58,16 @@ class IntegerUnit(wiring.Component):
 
     LATENCY = 1 + Converter.LATENCY
 
-    def __init__(self, format):
-        self.format = format
+    def __init__(self, format, banks=1):
+        self.format, self._banks = format, banks
         super().__init__(
             {
+                "valid": In(1),
                 "a": In(WIDE),
                 "b": In(format.width),
                 "limit": In(MANTISSA_BITS - 1),
+                "threshold": In(format.width),
+                "place": In(range(WORD_BYTES)),
                 "op": In(OP),
                 "z": Out(format.width),
             }
@@ -58,7 +78,7 @@ class IntegerUnit(wiring.Component):
         m = Module()
         m.submodules.converter = converter = Converter(self.format, WIDE.width)
         m.submodules.quantiser = quantiser = Quantiser(self.format, MANTISSA_BITS)
-        width, later = self.format.width, Converter.LATENCY - Quantiser.LATENCY
+        width = self.format.width
         exponent = register(m, "exponent", self.b[:EXPONENT_BITS].as_signed(), signed(EXPONENT_BITS))
         a = register(m, "a_1", self.a)
         m.d.comb += [
@@ -71,20 +91,71 @@ class IntegerUnit(wiring.Component):
         op = registers(m, "op", self.op, self.LATENCY)
         word = register(m, "word", self._simple(m))
         word = registers(m, "later", self._scaled(m, word, a[:width], exponent), Converter.LATENCY)
-        integer, saturated = (registers(m, name, getattr(quantiser, name), later) for name in ("z", "saturated"))
+        integer = register(m, "integer", quantiser.z)
+        kept = self._keep(m, op, quantiser, a[:width], exponent)
         with m.Switch(op):
             with m.Case(VectorOp.CONVERT):
                 m.d.comb += self.z.eq(converter.z)
             with m.Case(VectorOp.QUANTISE):
                 m.d.comb += self.z.eq(integer)
-            with m.Case(VectorOp.SATURATED):
-                m.d.comb += self.z.eq(saturated)
+            with m.Case(*OF_BYTES):
+                m.d.comb += self.z.eq(kept.bytes)
+            with m.Case(VectorOp.NOTED_EXPONENT):
+                m.d.comb += self.z.eq(kept.largest)
+            with m.Case(VectorOp.NOTED_CLAMPED):
+                m.d.comb += self.z.eq(kept.clamped)
             with m.Default():
                 m.d.comb += self.z.eq(word)
         return m
 
+    def _keep(self, m, op, quantiser, a, exponent):
+        """Go on with what is kept of the lane at hand; give it as it is for a result."""
+        rest = Quantiser.LATENCY
+        clamped = register(m, "clamped", quantiser.saturated)
+        byte = self._byte(m, quantiser, a)
+        place = registers(m, "place", self.place, self.LATENCY)
+        number, size = Float(self.format)(a), signed(_NOTED_BITS)
+        power = Mux(number.is_zero, NOTHING_NOTED, number.exponent - (self.format.bias - 1) + exponent)
+        power = Mux(number.exponent.all(), NOTED_NOT_FINITE, power)
+        power = registers(m, "power", register(m, "power_2", power, size), rest)
+        lanes = [Signal(_Kept(self.format.width), init={"largest": NOTHING_NOTED}, name=f"kept_{n}")
+                 for n in range(self._banks)]  # fmt: skip
+        before, now, following = lanes[0], Signal(_Kept(self.format.width)), Signal(_Kept(self.format.width))
+        bytes_now = Signal(self.format.width)
+        m.d.comb += [
+            bytes_now.eq(Mux(place == 0, 0, before.bytes)),
+            bytes_now.word_select(place, _BYTE).eq(byte),
+            now.eq(before),
+            now.bytes.eq(bytes_now),
+            following.eq(before),
+        ]
+        with m.Switch(op):
+            with m.Case(*OF_BYTES):
+                m.d.comb += following.bytes.eq(bytes_now)
+            with m.Case(VectorOp.QUANTISE):
+                m.d.comb += following.clamped.eq(before.clamped + clamped)
+                with m.If(power > before.largest):
+                    m.d.comb += following.largest.eq(power)
+            with m.Case(VectorOp.NOTED_EXPONENT):
+                m.d.comb += following.largest.eq(NOTHING_NOTED)
+            with m.Case(VectorOp.NOTED_CLAMPED):
+                m.d.comb += following.clamped.eq(0)
+        with m.If(registers(m, "valid", self.valid, self.LATENCY)):
+            m.d.sync += [each.eq(older) for each, older in zip(lanes, [*lanes[1:], following], strict=True)]
+        return now
+
+    def _byte(self, m, quantiser, a):
+        """Give the byte that is wanted of an integer, a cycle after it: 0 of one that is below the threshold."""
+        size = self.format.width - 1
+        threshold = register(m, "threshold", self.threshold[:size])
+        below = registers(m, "below", a[:size] < threshold, Quantiser.LATENCY)
+        op = registers(m, "op_of_digits", self.op, self.LATENCY - 1)
+        upper, lower = digits(quantiser.z)
+        digit = Mux(op == VectorOp.UPPER_DIGITS, upper, lower)
+        return register(m, "byte", Mux(below & (op != VectorOp.BYTES), 0, digit)[:_BYTE])
+
     def _simple(self, m):
-        """Give what takes one cycle: an exponent, the larger of two, an integer, or the bytes with one more."""
+        """Give what takes one cycle: an exponent, the larger of two, or an integer."""
         format, word = self.format, Signal(self.format.width)
         a, b = self.a[: format.width], self.b
         sizes = [value[: format.width - 1] for value in (a, b)]
@@ -97,10 +168,8 @@ class IntegerUnit(wiring.Component):
                 m.d.comb += word.eq(Cat(Mux(sizes[0] > sizes[1], sizes[0], sizes[1]), C(0, 1)))
             with m.Case(VectorOp.ADD_INTEGERS):
                 m.d.comb += word.eq(a + b)
-            with m.Case(VectorOp.SUBTRACT_INTEGERS):
-                m.d.comb += word.eq(a - b)
             with m.Default():
-                m.d.comb += word.eq(Cat(a[:_BYTE], b[: format.width - _BYTE]))
+                m.d.comb += word.eq(a - b)
         return word
 
     def _scaled(self, m, word, a, exponent):
@@ -123,21 +192,22 @@ class ElementUnit(wiring.Component):
 
     Members
     -------
-    a, b, limit, op, z
+    valid, a, b, limit, threshold, place, op, z
         As those of :class:`IntegerUnit`; ``op`` may be σ, tanh and PACK, too.
     """
 
     LATENCY = Activation.LATENCY
 
-    def __init__(self, format, activation=Activation):
-        self._activation, self._integers = activation(format), IntegerUnit(format)
+    def __init__(self, format, banks, activation=Activation):
+        self._activation, self._integers = activation(format), IntegerUnit(format, banks)
         super().__init__(dict(self._integers.signature.members))
 
     def elaborate(self, platform):
         """Both at once; the integers wait."""
         m = Module()
         m.submodules.activation, m.submodules.integers = activation, integers = self._activation, self._integers
-        m.d.comb += [getattr(integers, name).eq(getattr(self, name)) for name in ("a", "b", "limit", "op")]
+        given = [name for name in integers.signature.members if name != "z"]
+        m.d.comb += [getattr(integers, name).eq(getattr(self, name)) for name in given]
         m.d.comb += [activation.a.eq(self.a[: len(self.b)]), activation.b.eq(self.b)]
         with m.Switch(self.op):
             for op, function in FUNCTIONS.items():

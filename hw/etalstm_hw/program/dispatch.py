@@ -33,7 +33,7 @@ _COUNTS = {
     Opcode.TRANSPOSE: ("outer", "rows", "lanes"),
     Opcode.MAC: ("tiles",),
     Opcode.CAST: ("blocks", "gates", "batch", "lanes", "last_lanes", "tiles", "tiles_per_channel"),
-    Opcode.SEND: ("blocks", "gates", "batch", "repeats", "tiles_per_channel"),
+    Opcode.SEND: ("blocks", "batch", "own", "repeats", "tiles_per_channel"),
     Opcode.PRODUCT: (),
 }
 # Fields that must be 0: the broadcaster sees what every channel has stored, and nothing else of the channels.

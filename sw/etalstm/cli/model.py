@@ -44,12 +44,13 @@ class Modelled(NamedTuple):
     v100_utilization: float | None = None
 
 
+CHOICES_MODELLED = "weight_format arithmetic delta_bits shared_tokens"
 TRACED = "hidden layers batch steps preset architecture slices"
 InputSize = Annotated[int | None, Option("--input", help="Inputs [default: as many as units]")]
-DENSITIES = ("density", "local_density", "input_density")
+DENSITIES = ("density", "local_density", "input_density", "digits")
 
 
-@with_settings(Work, PANELS, f"cell weight_format shared_tokens {TRACED}", preset="vcu128", hidden=256, slices=AUTO)
+@with_settings(Work, PANELS, f"cell {CHOICES_MODELLED} {TRACED}", preset="vcu128", hidden=256, slices=AUTO)
 def model(
     context: Context,
     benchmark: Annotated[
@@ -63,8 +64,12 @@ def model(
         str, Option(help="Share of the steps, the last ones, that keep anything and have a backward pass; or by layer")
     ] = "1",
     input_density: Annotated[
-        float, Option(help="Share of x and h that is sent at steps other than refresh steps; 1: everything is")
+        float, Option(help="Share of x and h that is sent; without integers at steps other than refresh steps")
     ] = 1.0,
+    digits: Annotated[
+        float | None,
+        Option(help="With integers: digits that are not zero, of each element of δ [default: two for each --density]"),
+    ] = None,
     refresh: Annotated[int, Option(help="With --input-density: everything is sent every so many steps; 0: once")] = 0,
     mean_length: Annotated[
         float | None,
@@ -96,14 +101,14 @@ def model(
         shapes = [
             Modelled(one.name, one.network, one.batch, one.steps, one.v100_utilization) for one in named(benchmark)
         ]
-    masked, shares = False, Shares(density, local_density, input_density, read_kept(kept_cells))
+    masked, shares = False, Shares(density, local_density, input_density, read_kept(kept_cells), digits)
     execution = work.execution(storage)
     if weights is not None:
         run = measure_run(weights, data)
         shapes = [Modelled(run.name, run.shape.network, run.shape.batch, run.shape.steps)]
         masked, shares, refresh = run.shape.masked, run.shares, run.shape.execution.delta_inputs.refresh
         execution = replace(execution, weight_format=run.shape.execution.weight_format)
-    if execution.architecture.skips:
+    if execution.architecture.skips and not execution.arithmetic.exact:
         execution = replace(execution, delta_inputs=sending(shares.inputs, refresh))
     sizes = [(one.network, one.batch, one.steps) for one in shapes]
     measure = partial(

@@ -6,7 +6,7 @@ import numpy as np
 
 from etalstm.formats.codec import decode
 from etalstm.model.machine.state import sizes_of
-from etalstm.model.machine.table import Tables, blocks_of_cast
+from etalstm.model.machine.table import Tables, as_cast, blocks_of_cast
 from etalstm.network.delta_inputs import changed
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.program.volume import blocks_of
@@ -46,6 +46,10 @@ class Counted:
                         nonzero, stream = self._block(step, first + channel, tile)
                         masks.append(self._masks(fields, nonzero, lanes))
                         found.append(stream)
+            elif step.opcode == Opcode.SEND:
+                for channel, tile, _ in blocks_of_cast(as_cast(self._config, fields)):
+                    masks.append(self._digits(step, channel, tile))
+                    found.append((0, 0, 0))
             elif step.opcode == Opcode.LOAD_ROWS:
                 # Rows of a single one for each lane are those of a CAST of x or h, which shares no load.
                 casts = [steps[last_cast]] if fields["single"] else _sharing(steps, last_cast)
@@ -92,6 +96,13 @@ class Counted:
         now, before = (operand.sent.at(number, batch_tile, tile) for number in (step, step - 1))
         words = [self._read(channel, (p.array.first + p.vector) * beats, size * beats) for p in (now, before)]
         return changed(*(array.view(np.float32) for array in words))
+
+    def _digits(self, send: Step, channel: int, tile: int) -> np.ndarray:
+        """Count the digits that are not zero in each beat of a block, in the order of these."""
+        beats = (1 + send.fields["wide"]) * send.fields["batch"] * self._config.vector_beats
+        words = self._read(channel, send.address + tile * beats, beats)
+        digits = np.ascontiguousarray(words).view(np.uint8).reshape(beats, -1)
+        return np.count_nonzero(digits, axis=1).astype(np.uint32)
 
     def _masks(self, cast: dict, nonzero: np.ndarray, lanes: int) -> np.ndarray:
         """Give a block's masks in the order in which its patches are broadcast."""

@@ -35,7 +35,10 @@ _TIMES = {
     "fetcher": "filling_from",
     "vector": "last_write units_free pe_at scratch_at sums_at waiting_at",
     "mac": "issued_at since",
-    "load": "prepared_at",
+    "distributor": "given_from",
+    "streams": "full_from free_from",
+    "engines": "free_at",
+    "load": "prepared_at weights_at",
     "store": "prepared_at cut_from scatter_from sums_at",
     "writer": "active_from offered shown_from",
     "rows": "map_at asked gone first burst_from end end_before",
@@ -52,8 +55,8 @@ _FETCHED_ARRAYS = ("readers", "ports")
 _ENOUGH = PROGRAM_RING // 4  # instructions that are ready where the fetch does not matter
 
 _WHOLE = ("begun",)
-_NOT_AT_ALL = ("instances", "stack", "counted", "random", "masks", "values", "sums", "wakes", "words")
-"""Arrays that are compared as they are, and those that are not: masks follow from their bank."""
+_NOT_AT_ALL = ("instances", "stack", "counted", "random", "masks", "values", "lines", "sums", "wakes", "words")
+"""Arrays that are compared as they are, and those that are not: masks and lines follow from what fills their bank."""
 
 
 class State(NamedTuple):

@@ -61,14 +61,23 @@ class Shares:
 
     delta: float = 1.0  # of δ, in the cells that are kept
     local: float = 1.0  # of the local gradients, in these cells
-    inputs: float = 1.0  # of x and h, what is sent at steps that are no refresh steps; 1 without delta inputs
+    inputs: float = 1.0  # of x and h, what is sent; with delta inputs at steps that are no refresh steps
     kept_cells: tuple[float, ...] = EVERY  # of the cells, those that are kept; :func:`early_cells` looks at them
+    digits: float | None = None  # with integers, of each element of δ; None: two of each that is not zero
 
     def __post_init__(self):
         named = {"density": self.delta, "local_density": self.local, "input_density": self.inputs}
         for name, share in named.items():
             if not 0 <= share <= 1:
                 raise ValueError(f"{name} must be 0 to 1, got {share}")
+        if self.digits is not None and not self.delta <= self.digits <= 2 * self.delta:
+            least = "from one to two of each element that is not zero"
+            raise ValueError(f"digits must be {self.delta:g} to {2 * self.delta:g}, {least}, got {self.digits:g}")
+
+    @property
+    def digits_of_delta(self) -> float:
+        """Digits of each element of δ."""
+        return 2 * self.delta if self.digits is None else self.digits
 
 
 def sending(share: float, refresh: int = 0) -> DeltaInputs:
@@ -134,8 +143,9 @@ def measure(
     `masked`: sequences may end early, and the shares have counted padding as zeros. With a `mean_length` of the
     sequences, in steps, they have not.
 
-    Gives a dict: ``groups`` of channels, ``cycles``, ``utilization`` (MACs that are made, of the network's, over PEs
-    times cycles), ``dense_equivalent`` (the same of all of the network's MACs, those that are skipped included),
+    Gives a dict: ``groups`` of channels, ``cycles``, ``utilization`` (MACs that are made, of the network's, over those
+    of all PEs in the cycles; with integers each digit of δ takes one), ``dense_equivalent`` (the same of all of the
+    network's MACs, those that are skipped included, of digits one each),
     ``milliseconds`` at the configuration's clock, ``bytes`` by kind, read and written, ``operations`` of all lanes:
     ``mac``, ``elementwise`` and ``activation``, ``footprint``: bytes of memory by kind, and ``passes``: cycles of each
     program. An architecture that skips no zeros makes the MACs of δ's zeros, too; their bytes are dropped from streams
@@ -147,24 +157,28 @@ def measure(
     machine, skipped = execution.architecture, early_cells(network.layers, steps, shares.kept_cells)
     real = _real_steps(mean_length, steps)
     shares = shares if machine.skips else replace(shares, inputs=1.0)
-    if shares.inputs == 1:
+    if shares.inputs == 1 or execution.arithmetic.exact:
         execution = replace(execution, delta_inputs=DeltaInputs())
     plan = plan_modelled(
         config, network, batch, steps, execution, local=shares.local, choose_slices=choose_slices,
         masked=masked or mean_length is not None, layers_apart=layers_apart,
     )  # fmt: skip
+    exact = execution.arithmetic.exact
     of_operands = {"delta": shares.delta, "local": shares.local, "inputs": shares.inputs}
+    of_operands |= {"digits": shares.digits_of_delta}
     operands = Densities(config, plan, **of_operands, real=real)
     passes = count_iteration(config, plan, operands, machine, skipped=skipped, only="forward" if forward else "")
     every = list(passes.values())
     cycles = sum(counters["cycles"] for counters in every)
     of_pass, tokens = operations(network, batch, steps) // 6, execution.shared_tokens
-    refreshed = execution.delta_inputs.layer(0).refreshed(steps).mean()  # the share of steps at which all is sent
+    refreshed = 0.0  # the share of steps at which all is sent, zeros included
+    if not exact:
+        refreshed = execution.delta_inputs.layer(0).refreshed(steps).mean()
     made, macs = (1 - (1 - shares.inputs) * (1 - refreshed)) * of_pass, float(of_pass)
     if tokens is not None:
         made -= network.rows * (batch * steps * (network.input_size - 1) - tokens * network.input_size)
     if not forward:
-        sent_deltas = shares.delta if machine.skips else 1.0
+        sent_deltas = (shares.digits_of_delta if exact else shares.delta) if machine.skips else 1.0
         made, macs = made + 2 * sent_deltas * _backward_macs(network, batch, skipped), 3 * of_pass
     made, macs = real * made, real * macs
     moved = {
@@ -179,8 +193,8 @@ def measure(
     return {
         "groups": plan.groups,
         "cycles": cycles,
-        "utilization": made / (config.pes * cycles),
-        "dense_equivalent": macs / (config.pes * cycles),
+        "utilization": made / (config.macs * cycles),
+        "dense_equivalent": macs / (config.macs * cycles),
         "milliseconds": cycles / config.clock_mhz / 1000,
         "bytes": moved | {"program": sum(counters["program_bytes"] for counters in every)},
         "operations": of_lanes | {"activation": sum(counters["activation"] for counters in every)},

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from etalstm.model.sent import sent_arrays
 from etalstm.plan.memory.tiling import Partition, Span
 from etalstm.plan.plan import Plan
 from etalstm_hw import contract
@@ -40,6 +41,9 @@ class Densities:
     the same ones. The shares are those of the gates' gradients, of the local gradients, and of the changes of x and h,
     at steps that are no padding; `real` is the share of these, and all else is zero. A product takes h of the step
     before. So the initial h counts. h of the last step does not; it is as rare as if lengths were drawn evenly.
+
+    With integers `inputs` is the share of x and h that is not zero, `digits` how many digits each element of δ has that
+    are not zero: two of each that is not zero if it is not given.
     """
 
     def __init__(
@@ -51,8 +55,10 @@ class Densities:
         local: float = 1.0,
         inputs: float = 1.0,
         real: float = 1.0,
+        digits: float | None = None,
     ):
         self._config = config
+        self._upper = ((2 * delta if digits is None else digits) - delta) * real
         self._kept: dict[int, float] = {
             contract.Traffic.DELTAS: delta * real,
             contract.Traffic.INTERMEDIATES: local * real,
@@ -61,6 +67,8 @@ class Densities:
         self._batch = plan.map.batch.size * plan.groups  # of which any may need a row
         self._broadcasts = list(self._arrays(plan, real))
         self._indices = sorted(self._index_arrays(plan))
+        integers = [layer.integers for layer in plan.map.products if layer.integers]
+        self._sent = [array for each in integers for array in sent_arrays(config, each)]
 
     def _index_arrays(self, plan: Plan) -> Iterator[_Index]:
         """Give every array of indices."""
@@ -112,15 +120,27 @@ class Densities:
         raise ValueError(f"no array that is broadcast lies at beat {cast['address']}")
 
     def block(self, cast: dict, channel: int, tile: int) -> tuple:
-        """Give a block's lanes with elements, masks' threshold and kept elements; its stream's first beat and beats."""
+        """Give a block's lanes with elements, masks' threshold and kept elements; its stream's first beat and beats.
+
+        The last number is of SENDs, see :meth:`sent_block`.
+        """
         array = self._broadcast(cast)
         left = array.partition.size - channel * array.partition.per_channel - tile * array.partition.lanes
         occupied, threshold = max(0, min(array.partition.lanes_of(tile), left)), round(array.share * CERTAIN)
         if not cast["compressed"]:
-            return occupied, threshold, 0, 0, 0
+            return occupied, threshold, 0, 0, 0, 0
         elements = cast["gates"] * cast["batch"] * self._config.lanes
         beats, kept = self._size(cast["address"] + tile * self._config.vector_beats, elements, cast["kind"], False)
-        return occupied, threshold, kept, 0, beats
+        return occupied, threshold, kept, 0, beats, 0
+
+    def sent_block(self, send: dict, channel: int, tile: int) -> tuple:
+        """Give what :meth:`block` does of a SEND's: a sequence's bytes with elements, thresholds of both digits."""
+        array = next((one for one in self._sent if one.first <= send["address"] < one.last), None)
+        if array is None:
+            raise ValueError(f"no array that is sent lies at beat {send['address']}")
+        kept = self._kept[send["kind"]]
+        upper = min(1.0, self._upper) if send["wide"] else 0.0
+        return array.occupied(channel, tile), round(kept * CERTAIN), 0, 0, 0, round(upper * CERTAIN)
 
     def stream(self, fields: dict, elements: int) -> tuple[int, int, int]:
         """Give kept elements, first beat and beats of the stream that an instruction writes or reads.

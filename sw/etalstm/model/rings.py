@@ -8,6 +8,7 @@ from etalstm.model.machine import state
 from etalstm.model.machine.compute import WRITES
 from etalstm.model.machine.fetcher import ITEM_BLOCKS
 from etalstm.model.machine.latencies import MEMORY_BURSTS
+from etalstm.model.machine.products import OLD
 from etalstm.model.machine.state import BURST_BEATS, DONE_RING, NEVER, RING, compiled, entry_point
 
 ELSEWHERE = {
@@ -24,6 +25,10 @@ ELSEWHERE = {
     "asked": ("head tail wait_head wait_tail index_head index_tail items kinds pushed waiting waiting_since indices"),
     "fetcher": "cast current",
     "scalars": "head tail known_head known_tail inner marks pushed popped",
+    "distributor": "checked head tail current arrays pushed",
+    "streams": "arrays",
+    "engines": "reads ended old_from",
+    "ended": "engines last",
     "vector": "writes",
     "load": "current",
     "store": "reading scatter beats_head beats_tail stream_head stream_tail items pushed lasts streams",
@@ -144,10 +149,11 @@ def _queues(out, cycle, channel, m):
         if queue.current >= 0:
             _put_instruction(out, queue.current, m)
         _put_recent(out, done.times, done.count, DONE_RING, cycle)
-    scalars = m.scalars[channel]
-    _put_link(out, scalars, cycle)
-    _put_values(out, scalars.inner, scalars.head, scalars.tail)
-    _put_values(out, scalars.marks, scalars.head, scalars.tail)
+    for number in range(channel, len(m.scalars), len(m.mac)):
+        scalars = m.scalars[number]
+        _put_link(out, scalars, cycle)
+        _put_values(out, scalars.inner, scalars.head, scalars.tail)
+        _put_values(out, scalars.marks, scalars.head, scalars.tail)
 
 
 @compiled
@@ -197,6 +203,38 @@ def _requests(out, cycle, m):
     for channel in range(len(m.load)):
         if m.load[channel].active:
             _put_instruction(out, m.load[channel].current, m)
+
+
+@compiled
+def _arrays(out, cycle, m):
+    """Collect the arrays of digits that are under way."""
+    engine = m.distributor[0]
+    if engine.checking:
+        _put_instruction(out, engine.checked, m)
+    if engine.busy:
+        _put_instruction(out, engine.current, m)
+    _put_instructions(out, engine.arrays, engine.head, engine.tail, m)
+    _put_times(out, engine.pushed, engine.head, engine.tail, RING, cycle)
+    for number in range(len(m.streams)):
+        stream = m.streams[number]
+        for bank in range(2):
+            if stream.free_from[bank] == NEVER:
+                _put_instruction(out, stream.arrays[bank], m)
+
+
+@compiled
+def _products(out, cycle, channel, m):
+    """Collect what the engines of products have ended of what others have not, and when they read old sums."""
+    least, most = NEVER, 0
+    for number in range(m.engines.shape[1]):
+        engine = m.engines[channel, number]
+        least, most = min(least, engine.ended), max(most, engine.ended)
+        for read in range(engine.reads, engine.reads + OLD):
+            _put_time(out, engine.old_from[read % OLD], cycle)
+    for number in range(m.engines.shape[1]):
+        _put(out, m.engines[channel, number].ended - least)
+    _put_values(out, m.ended[channel].engines, least, most)
+    _put_times(out, m.ended[channel].last, least, most, RING, cycle)
 
 
 @compiled
@@ -257,9 +295,11 @@ def collect_rings(cycle, m, table, out):
         _port(out, cycle, m.ports[number])
     _port(out, cycle, m.read_port[0])
     _requests(out, cycle, m)
+    _arrays(out, cycle, m)
     _write_port(out, cycle, m.write_port[0])
     for channel in range(len(m.store)):
         _queues(out, cycle, channel, m)
+        _products(out, cycle, channel, m)
         _store(out, cycle, channel, m)
         _writes(out, cycle, channel, m)
     length = out[0] + 1

@@ -8,7 +8,19 @@ scalars are left out then, and time goes on by what they take: all else stays as
 from pathlib import Path
 
 from etalstm.host.machine_code import keep_code
-from etalstm.model.machine import axi, compute, emitter, fetcher, load, queues, sequencer, state, store
+from etalstm.model.machine import (
+    axi,
+    compute,
+    emitter,
+    fetcher,
+    load,
+    products,
+    queues,
+    senders,
+    sequencer,
+    state,
+    store,
+)
 from etalstm.model.machine.compute import idle_kind, kind
 from etalstm.model.machine.latencies import DRAIN, MAC_SUM, QUIET
 from etalstm.model.machine.masks import count_bits
@@ -138,13 +150,15 @@ def _step_group(cycle, group, m, p, sizes):
     first, last = group * sizes.managers, (group + 1) * sizes.managers
     wakes, scalars = m.wakes[first:last], m.scalars[first:last]
     banks, masks, values = m.banks[group], m.masks[group], m.values[group]
-    if _turn(cycle, wakes, state.FETCHER):
+    if sizes.streams:
+        _step_senders(cycle, m, p, sizes)
+    elif _turn(cycle, wakes, state.FETCHER):
         fetcher.step_fetcher(
             cycle, m.fetcher[group], m.queues[first, CAST], m.asked[group], m.readers[1 + group], m.ports[1 + group],
             m.decompressors[group], m.instances, p.blocks, banks, masks, values, p, m.random, sizes, m.counted,
             wakes[0],
         )  # fmt: skip
-    if _turn(cycle, wakes, state.EMITTER):
+    if not sizes.streams and _turn(cycle, wakes, state.EMITTER):
         emitter.step_emitter(
             cycle, m.emitter[group], banks, masks, values, scalars, m.begun[group], m.fetcher[group], sizes, wakes
         )
@@ -157,12 +171,25 @@ def _step_group(cycle, group, m, p, sizes):
 
 
 @compiled
+def _step_senders(cycle, m, p, sizes):
+    """Ask those parts that send digits, which there are once."""
+    if _turn(cycle, m.wakes, state.FETCHER):
+        senders.step_distributor(
+            cycle, m.distributor[0], m.fetcher[0], m.queues[0, CAST], m.asked[0], m.readers[1], m.ports[1], m.streams,
+            m.lines, m.instances, p.blocks, p, m.random, sizes, m.counted, m.wakes[0],
+        )  # fmt: skip
+    if _turn(cycle, m.wakes, state.EMITTER):
+        senders.step_senders(cycle, m.streams, m.lines, m.instances, m.scalars, sizes, m.wakes)
+
+
+@compiled
 def _step_channel(cycle, channel, m, table, sizes):
     """Ask those parts of a channel that have something to do."""
     wakes, queues_of, vector, done = m.wakes[channel], m.queues[channel], m.vector[channel], m.done[channel]
     number = sizes.groups + channel
     if wakes[state.VECTORS] <= cycle:
-        compute.step_vector(cycle, vector, queues_of[VECTOR], table, sizes, done, m.counted, wakes)
+        products_of = m.engines[channel]
+        compute.step_vector(cycle, vector, products_of, queues_of[VECTOR], table, sizes, done, m.counted, wakes)
     if wakes[state.STORES] <= cycle:
         store.step_store(
             cycle, m.store[channel], queues_of[STORE], m.transposer[channel], m.log[channel], m.compressor[channel],
@@ -173,7 +200,12 @@ def _step_channel(cycle, channel, m, table, sizes):
             cycle, m.load[channel], queues_of[LOAD], m.asked[number], m.readers[1 + number], m.decompressors[number],
             table, vector, sizes, done, m.counted, wakes,
         )  # fmt: skip
-    if wakes[state.MACS] <= cycle:
+    if wakes[state.MACS] <= cycle and sizes.streams:
+        products.step_products(
+            cycle, m.mac[channel], m.engines[channel], m.ended[channel], queues_of[MAC],
+            m.scalars[channel :: len(m.mac)], table, m.load[channel].weights_at, sizes, done, wakes,
+        )  # fmt: skip
+    elif wakes[state.MACS] <= cycle:
         compute.step_mac(
             cycle, m.mac[channel], queues_of[MAC], m.scalars[channel], table, vector, m.store[channel],
             m.sums[channel], sizes, done, wakes,

@@ -135,6 +135,14 @@ def scaled(sums: np.ndarray, exponents: np.ndarray | int) -> np.ndarray:
         return np.where(np.abs(exact) < SMALLEST, np.where(sums < 0, -0.0, 0.0), exact).astype(np.float32)
 
 
+def split(mantissas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Give upper and lower digits, D1 and D0, int32: see :func:`digits`."""
+    whole = mantissas.astype(np.int32)
+    half = DIGIT // 2
+    lower = np.where(np.abs(whole) < DIGIT, whole, (whole + half) % DIGIT - half)
+    return (whole - lower) // DIGIT, lower
+
+
 def digits(mantissas: np.ndarray) -> np.ndarray:
     """Count the digits of 8 bits that D is sent as: ``D = 128*D1 + D0``. One that is zero is not sent.
 

@@ -6,8 +6,8 @@ from amaranth.sim import Simulator
 
 from etalstm.formats.codec import pack_bf16
 from etalstm.golden.activation import sigmoid, tanh
-from etalstm.network.arithmetic import DELTA_BITS, SMALLEST, exponent_of, most, quantise, scaled
-from etalstm_hw.contract import BINARY32, OPS_OF_INTEGERS, VectorOp
+from etalstm.network.arithmetic import DELTA_BITS, SMALLEST, exponent_of, most, quantise, scaled, split
+from etalstm_hw.contract import BINARY32, NOTED_NOT_FINITE, NOTHING_NOTED, OF_BYTES, OPS_OF_INTEGERS, VectorOp
 from etalstm_hw.fp.activation import FUNCTIONS
 from etalstm_hw.integer.convert import Converter
 from etalstm_hw.integer.quantise import Quantiser
@@ -79,46 +79,76 @@ def is_op(ops, op):
     return np.array([each == op for each in ops])
 
 
+def kept(ops, banks, words, exponents, quantised, threshold, places):
+    """Give what bytes and notes make, element by element, of lanes that take turns: uint32."""
+    found = np.zeros(len(ops), np.int64)
+    bytes_of, largest, clamped = np.zeros(banks, np.int64), np.full(banks, NOTHING_NOTED), np.zeros(banks, np.int64)
+    powers = np.where(words == 0, NOTHING_NOTED, exponent_of(np.abs(words)) + exponents)
+    for n, op in enumerate(ops):
+        lane, (number, is_clamped) = n % banks, quantised[n]
+        if op in OF_BYTES:
+            upper, lower = (0 if abs(words[n]) < threshold else int(digit) for digit in split(np.array(number)))
+            byte = {VectorOp.BYTES: int(number), VectorOp.LOWER_DIGITS: lower, VectorOp.UPPER_DIGITS: upper}[op]
+            shift = 8 * int(places[n])
+            found[n] = bytes_of[lane] = (bytes_of[lane] if shift else 0) & ~(0xFF << shift) | (byte & 0xFF) << shift
+        elif op == VectorOp.QUANTISE:
+            largest[lane], clamped[lane] = max(largest[lane], powers[n]), clamped[lane] + is_clamped
+        elif op == VectorOp.NOTED_EXPONENT:
+            found[n], largest[lane] = largest[lane], NOTHING_NOTED
+        elif op == VectorOp.NOTED_CLAMPED:
+            found[n], clamped[lane] = clamped[lane], 0
+    return (found & 0xFFFFFFFF).astype(np.uint32)
+
+
 @pytest.mark.parametrize("unit", [IntegerUnit, ElementUnit])
-def test_a_unit_does_what_its_operation_says_whatever_is_beside_it(unit):
-    rng, count = np.random.default_rng(4), 700
-    ops = rng.choice([*OPS_OF_INTEGERS] if unit is IntegerUnit else [*OPS_OF_INTEGERS, *FUNCTIONS], count)
+@pytest.mark.parametrize("banks", [1, 4])
+def test_a_unit_does_what_its_operation_says_whatever_is_beside_it(unit, banks):
+    rng, count = np.random.default_rng(4), 1200
+    ops = rng.choice([*OPS_OF_INTEGERS] if unit is IntegerUnit else [*OPS_OF_INTEGERS, *FUNCTIONS], count // banks)
+    ops = [VectorOp(op) for op in ops.repeat(banks)]
     words = (rng.standard_normal(count) * np.exp2(rng.integers(-20, 20, count))).astype(np.float32)
     others = (words * rng.standard_normal(count)).astype(np.float32)
-    words[::9], words[1::50] = 0, np.inf
+    words[::9] = 0
     words[5::30] *= np.float32(2.0**100)
     bits, sums = rng.choice([8, 12, 15], count), rng.integers(-(1 << 39), 1 << 39, count)
-    exponents, packed = rng.integers(-60, 60, count), rng.integers(0, 1 << 32, count)
+    bits[is_op(ops, VectorOp.BYTES)] = 8
+    exponents, packed, threshold = rng.integers(-60, 60, count), rng.integers(0, 1 << 32, count), np.float32(0.01)
     a = np.where(is_op(ops, VectorOp.CONVERT), sums, words.view(np.uint32).astype(np.int64))
     b = np.where(is_op(ops, VectorOp.LARGEST) | is_op(ops, VectorOp.PACK), others.view(np.uint32), exponents)
-    b = np.where([op in (VectorOp.INSERT, *INTEGER_SUMS) for op in ops], packed, b & 0xFFFFFFFF)
-    finite = np.where(np.isfinite(words), words, np.float32(0))
-    quantised = [quantise(v, n - 1 - e, n) for v, e, n in zip(finite, exponents, bits, strict=True)]
+    b = np.where([op in INTEGER_SUMS for op in ops], packed, b & 0xFFFFFFFF)
+    quantised = [quantise(v, n - 1 - e, n) for v, e, n in zip(words, exponents, bits, strict=True)]
+    places = np.arange(count) // banks % 4
     with np.errstate(over="ignore"):
-        scales = np.ldexp(finite, exponents)
+        scales = np.ldexp(words, exponents)
+    of_kept = kept(ops, banks, words, exponents, quantised, threshold, places)
     expected = {
         VectorOp.CONVERT: scaled(sums, exponents),
         VectorOp.QUANTISE: np.array([number for number, _ in quantised]).astype(np.int32),
-        VectorOp.SATURATED: np.array([clamped for _, clamped in quantised]).astype(np.int32),
+        **dict.fromkeys((*OF_BYTES, VectorOp.NOTED_EXPONENT, VectorOp.NOTED_CLAMPED), of_kept),
         VectorOp.SCALE: np.where(np.abs(scales) < SMALLEST, np.copysign(np.float32(0), scales), scales),
-        VectorOp.EXPONENT: exponent_of(np.abs(finite)).astype(np.int32),
+        VectorOp.EXPONENT: exponent_of(np.abs(words)).astype(np.int32),
         VectorOp.LARGEST: np.maximum(np.abs(words), np.abs(others)),
-        VectorOp.INSERT: (packed << 8 | words.view(np.uint32) & 0xFF).astype(np.uint32),
         VectorOp.ADD_INTEGERS: (words.view(np.uint32) + packed).astype(np.uint32),
         VectorOp.SUBTRACT_INTEGERS: (words.view(np.uint32) - packed).astype(np.uint32),
         VectorOp.SIGMOID: sigmoid(words),
         VectorOp.TANH: tanh(words),
         VectorOp.PACK: pack_bf16(words, others),
     }
-    operands = {"a": a, "b": b, "limit": [most(n) for n in bits]}
-    (z,) = stream(unit(BINARY32), ["z"], op=[int(op) for op in ops], **operands)
-    of_any_word = (VectorOp.CONVERT, VectorOp.LARGEST, VectorOp.INSERT, *INTEGER_SUMS, *FUNCTIONS)
+    operands = {"a": a, "b": b, "limit": [most(n) for n in bits], "place": places, "valid": [1] * count}
+    thresholds = [int(threshold.view(np.uint32))] * count
+    (z,) = stream(unit(BINARY32, banks), ["z"], op=[int(op) for op in ops], threshold=thresholds, **operands)
     for op in set(ops):
-        mine = is_op(ops, op) & (np.isfinite(words) | (op in of_any_word))
-        np.testing.assert_array_equal(
-            z[mine].astype(np.uint32), expected[op].view(np.uint32)[mine], err_msg=VectorOp(op).name
-        )
-    assert expected[VectorOp.SATURATED][is_op(ops, VectorOp.SATURATED)].any()
+        mine = is_op(ops, op)
+        np.testing.assert_array_equal(z[mine].astype(np.uint32), expected[op].view(np.uint32)[mine], err_msg=op.name)
+    assert of_kept[is_op(ops, VectorOp.NOTED_CLAMPED)].any()
+
+
+def test_what_is_not_finite_is_noted():
+    words = np.array([1, np.nan, 0, 0], dtype=np.float32).view(np.uint32)
+    ops = [VectorOp.QUANTISE] * 2 + [VectorOp.NOTED_EXPONENT] * 2
+    one = [1] * 4
+    (z,) = stream(IntegerUnit(BINARY32), ["z"], op=ops, a=words, b=[0] * 4, limit=[127] * 4, valid=one)
+    assert list(z[2:].astype(np.int32)) == [NOTED_NOT_FINITE, NOTHING_NOTED]
 
 
 def test_the_infinite_stays_infinite_when_it_is_scaled():

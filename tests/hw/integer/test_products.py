@@ -12,8 +12,9 @@ from etalstm_hw.integer.lane import lane_weights
 from etalstm_hw.integer.products import ProductEngine
 from etalstm_hw.integer.sender import SequenceSender
 from etalstm_hw.integer.sequences import Sizes
+from tests.hw.integer.arrays import beats_of, extent_of
 
-WORDS, LANES, SIZES = 4, 2, Sizes(4, 64, 8)
+WORDS, LANES, SIZES = 4, 2, Sizes(4, 2, 64, 8)
 WEIGHT_DEPTH, DEPTH = 256, 32
 
 
@@ -69,11 +70,9 @@ class Run:
 
     async def _send(self, ctx):
         for elements, wide, repeats in self._arrays:
-            tiles, sequences, beats, _ = elements.shape
-            extent = {"tiles": tiles, "sequences": sequences, "beats": beats, "wide": wide, "repeats": repeats}
-            await self._put(ctx, self._chain.sender.extent, extent)
-            for beat in elements.reshape(-1, WORDS):
-                await self._put(ctx, self._chain.sender.beats, [int(word) & 0xFFFF for word in beat])
+            await self._put(ctx, self._chain.sender.extent, extent_of(elements, wide, repeats))
+            for beat in beats_of(elements, wide, WORDS):
+                await self._put(ctx, self._chain.sender.beats, beat)
 
     async def _multiply(self, ctx):
         """Give all products; read the sums of the first one again and again while the last ones are worked on."""
@@ -126,18 +125,18 @@ def test_has_the_sums_of_every_tile_and_adds_to_old_ones(pes, density, stalls):
     weights = rng.integers(-127, 128, (WEIGHT_DEPTH, LANES, 2 * pes))
     # Shape, elements of two digits, tiles of outputs, number of the first sum, added to old ones.
     cases = [
-        ((2, 3, 2), False, 2, 0, False), ((3, 3, 1), True, 2, 0, True), ((1, 1, 1), True, 1, 20, False),
-        ((4, 8, 2), True, 1, 20, True),
+        ((3, 1), False, 2, 0, False), ((3, 2), True, 2, 0, True), ((1, 1), True, 1, 20, False),
+        ((8, 2), True, 1, 20, True),
     ]  # fmt: skip
     arrays, products, expected = [], [], np.zeros((DEPTH, 2, pes, LANES), dtype=np.int64)
-    for number, ((tiles, sequences, beats), wide, repeats, at, adds) in enumerate(cases):
+    for number, ((sequences, blocks), wide, repeats, at, adds) in enumerate(cases):
         largest = most(15 if wide else 8)
-        elements = rng.integers(-largest, largest + 1, (tiles, sequences, beats, WORDS))
+        elements = rng.integers(-largest, largest + 1, (sequences, blocks, 4, 2 * WORDS))
         elements *= rng.random(elements.shape) < density
-        rows, first = elements[:, 0].size, 7 * number
+        rows, first = elements[0].size, 7 * number
         arrays.append((elements, wide, repeats))
         products.append({"weights": first * pes // 2, "rows": rows, "sums": at * 2 * pes, "adds": adds})
-        flat = elements.swapaxes(0, 1).reshape(sequences, -1)
+        flat = elements.reshape(sequences, -1)
         for tile in range(repeats):
             of_tile = weights[first + tile * rows : first + (tile + 1) * rows]
             sums = np.einsum("sk,kln->snl", flat, of_tile).reshape(sequences, 2, pes, LANES)

@@ -11,21 +11,26 @@ from etalstm.network.arithmetic import most
 from etalstm_hw.integer.sender import SequenceSender
 from etalstm_hw.integer.sequences import Sizes
 from etalstm_hw.integer.widths import DIGIT_SHIFT
+from tests.hw.integer.arrays import beats_of, extent_of
 
 WORDS = 4
 LARGEST = most(15)
 
 
-def expected(elements, wide, repeats):
-    """List what is sent of elements (sequences, K): (value, row, lower, ends, last, swept, final)."""
+def expected(elements, wide, repeats, beats=1):
+    """List what is sent of elements (sequences, K): (value, row, lower, ends, last, swept, final).
+
+    Of a block's vector one beat comes after the other, each with the four bytes of its words.
+    """
     sent = []
+    order = np.arange(elements.shape[1]).reshape(-1, 4, beats, WORDS).swapaxes(1, 2).ravel()
     for number, row in enumerate(elements):
         two = (np.abs(row) >= 1 << DIGIT_SHIFT) & wide
         lower = np.where(two, (row + 64) % 128 - 64, row)
         parts = [(0, (row - lower) >> DIGIT_SHIFT), (1, lower)]
         assert sum(np.count_nonzero(part) for _, part in parts) == count_digits(row).sum()
         for is_lower, part in parts:
-            (rows,) = np.nonzero(part)
+            rows = order[part[order] != 0]
             sent += [(part[k], k, is_lower, k == rows[-1], is_lower and k == rows[-1]) for k in rows]
         if not len(rows):
             sent.append((0, None, 1, True, True))
@@ -35,7 +40,7 @@ def expected(elements, wide, repeats):
 
 
 def run(sender, arrays, stalls):
-    """Send arrays, each (elements (tiles, sequences, beats, WORDS), wide, repeats); give what comes, and the cycles."""
+    """Send arrays, each (elements (sequences, blocks, 4, lanes), wide, repeats); give what comes, and the cycles."""
     out, cycles, rng = [], [0], np.random.default_rng(3)
 
     async def put(ctx, port, payload):
@@ -48,11 +53,9 @@ def run(sender, arrays, stalls):
 
     async def send(ctx):
         for elements, wide, repeats in arrays:
-            tiles, sequences, beats, _ = elements.shape
-            extent = {"tiles": tiles, "sequences": sequences, "beats": beats, "wide": wide, "repeats": repeats}
-            await put(ctx, sender.extent, extent)
-            for beat in elements.reshape(-1, WORDS):
-                await put(ctx, sender.beats, [int(word) & 0xFFFF for word in beat])
+            await put(ctx, sender.extent, extent_of(elements, wide, repeats))
+            for beat in beats_of(elements, wide, WORDS):
+                await put(ctx, sender.beats, beat)
         await ctx.tick().until(~sender.busy)
 
     async def receive(ctx):
@@ -71,8 +74,8 @@ def run(sender, arrays, stalls):
     return out, cycles[0]
 
 
-def array(rng, tiles, sequences, beats, density, wide):
-    elements = rng.integers(-LARGEST, LARGEST + 1, (tiles, sequences, beats, WORDS))
+def array(rng, blocks, sequences, beats, density, wide):
+    elements = rng.integers(-LARGEST, LARGEST + 1, (sequences, blocks, 4, beats * WORDS))
     elements >>= rng.integers(0, 15, elements.shape)
     if not wide:
         elements = elements.clip(-127, 127)
@@ -80,19 +83,16 @@ def array(rng, tiles, sequences, beats, density, wide):
 
 
 @pytest.mark.parametrize("stalls", [False, True])
-def test_sends_every_digit_that_is_not_zero_in_order(stalls):
+@pytest.mark.parametrize("beats", [1, 2, 4])
+def test_sends_every_digit_that_is_not_zero_in_order(beats, stalls):
     rng = np.random.default_rng(8)
     kinds = [
-        ((1, 1, 1), 1.0, True, 1), ((3, 4, 2), 0.5, True, 2), ((5, 2, 1), 0.05, True, 1), ((2, 3, 4), 0.0, False, 2),
-        ((4, 8, 1), 1.0, False, 1), ((16, 2, 2), 0.1, True, 1), ((1, 5, 3), 0.3, False, 3),
+        ((1, 1), 1.0, True, 1), ((3, 4), 0.5, True, 2), ((5, 2), 0.02, True, 1), ((2, 3), 0.0, False, 2),
+        ((4, 4), 1.0, False, 1), ((4, 2), 0.1, True, 1), ((1, 5), 0.3, False, 3),
     ]  # fmt: skip
-    arrays = [(array(rng, *shape, density, wide), wide, repeats) for shape, density, wide, repeats in kinds]
-    out, _ = run(SequenceSender(Sizes(WORDS, 64, 8)), arrays, stalls)
-    due = [
-        expected(elements.swapaxes(0, 1).reshape(elements.shape[1], -1), wide, repeats)
-        for elements, wide, repeats in arrays
-    ]
-    due = list(chain(*due))
+    arrays = [(array(rng, *shape, beats, density, wide), wide, repeats) for shape, density, wide, repeats in kinds]
+    out, _ = run(SequenceSender(Sizes(WORDS, beats, 128, 8)), arrays, stalls)
+    due = list(chain(*(expected(each.reshape(len(each), -1), wide, repeats, beats) for each, wide, repeats in arrays)))
     assert len(out) == len(due)
     for number, (found, wanted) in enumerate(zip(out, due, strict=True)):
         if wanted[1] is None:  # nothing is sent: the row means nothing
@@ -102,14 +102,19 @@ def test_sends_every_digit_that_is_not_zero_in_order(stalls):
 
 def test_digits_at_their_borders():
     borders = [1, 63, 64, 65, 127, 128, 129, 191, 192, 255, 256, 8191, 8192, LARGEST - 63, LARGEST - 1, LARGEST]
-    elements = np.array([[borders, np.negative(borders)]]).reshape(1, 2, -1, WORDS)
-    out, _ = run(SequenceSender(Sizes(WORDS, 64, 8)), [(elements, True, 1)], stalls=False)
+    elements = np.array([[borders, np.negative(borders)]]).reshape(2, -1, 4, WORDS)
+    out, _ = run(SequenceSender(Sizes(WORDS, 1, 64, 8)), [(elements, True, 1)], stalls=False)
     assert out == expected(elements.reshape(2, -1), True, 1)
 
 
 @pytest.mark.parametrize(
     ("sizes", "message"),
-    [((3, 64, 8), "beat_words must be a power of two of at least 2, got 3"), ((4, 2, 8), "beats"), ((4, 64, 6), "6")],
+    [
+        ((3, 1, 64, 8), "beat_words must be a power of two of at least 2, got 3"),
+        ((4, 1, 1, 8), "lines must be a power of two of at least 2, got 1"),
+        ((4, 3, 64, 8), "vector_beats must be a power of two of at least 1, got 3"),
+        ((4, 1, 64, 6), "sequences must be a power of two of at least 1, got 6"),
+    ],
 )
 def test_sizes_that_are_no_powers_of_two_are_refused(sizes, message):
     with pytest.raises(ValueError, match=message):
@@ -117,8 +122,8 @@ def test_sizes_that_are_no_powers_of_two_are_refused(sizes, message):
 
 
 def test_a_digit_is_sent_every_cycle():
-    elements, repeats = np.ones((8, 4, 2, WORDS), dtype=int), 5
-    out, cycles = run(SequenceSender(Sizes(WORDS, 64, 8)), [(elements, False, repeats)], stalls=False)
-    filling, sequences = elements.size // WORDS, repeats * elements.shape[1]
+    elements, repeats = np.ones((4, 4, 4, WORDS), dtype=int), 5
+    out, cycles = run(SequenceSender(Sizes(WORDS, 1, 64, 8)), [(elements, False, repeats)], stalls=False)
+    filling, sequences = elements.size // WORDS // 4, repeats * len(elements)
     assert len(out) == repeats * elements.size
     assert cycles < filling + len(out) + 3 * sequences + 10

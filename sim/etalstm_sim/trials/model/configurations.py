@@ -9,6 +9,7 @@ import numpy as np
 
 from etalstm.device.shape import TrainingShape
 from etalstm.network.architecture import ARCHITECTURES, SWING
+from etalstm.network.arithmetic import INT8
 from etalstm.network.cells import CELLS
 from etalstm.network.cells.hlstm import HLSTM
 from etalstm.network.cells.lstm import LSTM
@@ -57,6 +58,8 @@ class Configuration:
             "weight_format": execution.weight_format,
             "shared_tokens": execution.shared_tokens,
             "architecture": execution.architecture.name,
+            "arithmetic": execution.arithmetic.name,
+            "delta_bits": execution.arithmetic.delta_bits,
         } | {name: getattr(self, name) for name in ("masked", "delta_threshold", "budget", "kept_cells", "cell")}
 
     @property
@@ -69,6 +72,7 @@ class Configuration:
 
 sparse = partial(Execution.read, storage="ms1-bf16", theta=0.1)
 PRUNED = sparse()
+int8 = partial(Execution.read, arithmetic=INT8.name)
 CONFIGURATIONS = (
     Configuration("test dense", "test", 5, 6, 1, 3, 3),
     Configuration("test layers", "test", 9, 20, 2, 7, 4),
@@ -121,6 +125,12 @@ CONFIGURATIONS = (
     Configuration("slice streams", "slice", 48, 96, 2, 16, 3, Execution.read(storage="ms1")),
     Configuration("slice sparse", "slice", 64, 128, 1, 16, 4, PRUNED),
     Configuration("slice dynamic", "slice", 40, 160, 1, 16, 3, Execution.read(architecture="dynamic")),
+    Configuration("integers", "test-int8", 9, 20, 2, 7, 4, int8()),
+    Configuration("integers masked", "test-int8", 13, 11, 2, 7, 5, int8(storage="ms1", theta=0.1), masked=True),
+    Configuration("integers slices", "test-int8", 40, 33, 2, 9, 3, int8(slices=3, delta_bits=8)),
+    Configuration("integers streams", "sim-int8", 40, 70, 1, 19, 3, int8(delta_bits=15)),
+    Configuration("integers sparse", "sim-int8", 64, 128, 1, 16, 6,
+                  int8(storage="ms1-bf16", theta=0.1), delta_threshold=0.02, kept_cells=0.5),
     Configuration("vcu128 dense", "vcu128", 512, 512, 1, 16, 2, Execution.read(storage="ms1-bf16")),
     # with this threshold 0.1 of δ is not zero
     Configuration("vcu128 sparse", "vcu128", 512, 512, 1, 16, 2,
@@ -130,16 +140,17 @@ SLOW = "vcu128"  # its simulator takes minutes to build, and minutes to run
 # Of random configurations, by preset: the most inputs, units, layers, sequences and steps, and operations of an
 # iteration. The Verilog takes seconds for them.
 _MOST = {"test": (48, 48, 3, 12, 9, 2e6), "sim": (140, 120, 2, 24, 6, 6e6), "slice": (256, 200, 2, 20, 5, 3e7)}
+_MOST_OF_INTEGERS = {"test-int8": (48, 48, 3, 12, 9, 2e6), "sim-int8": (140, 120, 2, 24, 6, 6e6)}
 
 
 def chosen(preset_name: str | None) -> list[Configuration]:
-    """Give the configurations of a preset, or of all but the slow one.
+    """Give the configurations of a preset, or those of float32 of all but the slow one.
 
     Raises ``ValueError`` if there is none of that preset.
     """
     names = dict.fromkeys(one.preset for one in CONFIGURATIONS)
     if preset_name is None:
-        return [one for one in CONFIGURATIONS if one.preset != SLOW]
+        return [one for one in CONFIGURATIONS if one.preset != SLOW and one.preset not in _MOST_OF_INTEGERS]
     if preset_name not in names:
         raise ValueError(f"the model is checked on the presets {', '.join(names)}, got {preset_name!r}")
     return [one for one in CONFIGURATIONS if one.preset == preset_name]
@@ -148,10 +159,11 @@ def chosen(preset_name: str | None) -> list[Configuration]:
 def random_configurations(seed: int, first: int = 0, preset_name: str | None = None) -> Iterator[Configuration]:
     """Draw configurations of all sizes and options without end; `seed` and a number, from `first` on, make one.
 
-    Raises ``ValueError`` if there are none of that preset.
+    Without a preset they are of float32's. Raises ``ValueError`` if there are none of that preset.
     """
-    if preset_name is not None and preset_name not in _MOST:
-        raise ValueError(f"random configurations are of the presets {', '.join(_MOST)}, got {preset_name!r}")
+    presets = _MOST | _MOST_OF_INTEGERS
+    if preset_name is not None and preset_name not in presets:
+        raise ValueError(f"random configurations are of the presets {', '.join(presets)}, got {preset_name!r}")
     while True:
         generator, drawn = np.random.default_rng([seed, first]), None
         while drawn is None:
@@ -167,7 +179,7 @@ def _draw(generator: np.random.Generator, name: str, preset_name: str | None) ->
         return values[generator.integers(len(values))]
 
     machine = one_of(*_MOST) if preset_name is None else preset_name
-    *most, work = _MOST[machine]
+    *most, work = (_MOST | _MOST_OF_INTEGERS)[machine]
     inputs, hidden, layers, batch, steps = (int(generator.integers(1, size + 1)) for size in most)
     storage, tokens = one_of(*POLICIES), int(generator.integers(1, batch * steps + 1))
     choices: dict[str, Any] = {
@@ -181,11 +193,15 @@ def _draw(generator: np.random.Generator, name: str, preset_name: str | None) ->
     }
     if choices["input_threshold"] != "0":
         choices["refresh"] = one_of(0, 2, 4)
+    if machine in _MOST_OF_INTEGERS:  # they take fewer options
+        float32_only = ("input_threshold", "refresh", "weight_format", "shared_tokens", "architecture")
+        choices = {name: value for name, value in choices.items() if name not in float32_only}
+        choices |= {"arithmetic": INT8.name, "delta_bits": int(generator.integers(8, 16))}
     others: dict[str, Any] = {
         "masked": one_of(False, True),
         "delta_threshold": 0.0 if storage == DENSE else one_of(0.0, 0.1, 0.3),
         "kept_cells": one_of(1.0, 1.0, 0.5),
-        "cell": one_of(*[LSTM.name] * 4, *CELLS),
+        "cell": LSTM.name if machine in _MOST_OF_INTEGERS else one_of(*[LSTM.name] * 4, *CELLS),
         "seed": int(generator.integers(1 << 16)),
     }
     try:

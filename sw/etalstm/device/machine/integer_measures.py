@@ -8,11 +8,12 @@ from etalstm.device.hooks import Factors
 from etalstm.device.machine.measures import DeltaReader, Measures
 from etalstm.device.machine.windows import Windows
 from etalstm.network.arithmetic import Arithmetic, digits, scaled
-from etalstm.network.shape import canonical_rows
+from etalstm.network.shape import GATES, canonical_rows
 from etalstm.network.storage import Usage
 from etalstm.plan.memory.arrays import LayerArrays
-from etalstm.plan.memory.integer_arrays import OPERANDS, IntegerArrays
+from etalstm.plan.memory.integer_arrays import OPERANDS, IntegerArrays, Noted
 from etalstm.plan.memory.network_map import NetworkMap
+from etalstm_hw.contract import NOTED_NOT_FINITE, NOTHING_NOTED
 
 
 def integers_of(arrays: LayerArrays) -> IntegerArrays:
@@ -21,14 +22,37 @@ def integers_of(arrays: LayerArrays) -> IntegerArrays:
     return arrays.integers
 
 
+@dataclass(frozen=True)
+class WhatIsNoted:
+    """What the machine has noted of a layer's δ: the largest exponent, places included, and how many were clamped."""
+
+    exponent: int
+    clamped: int
+
+    def largest(self, places: int) -> float:
+        """Give a number whose exponent is that of the largest δ, which were quantised to so many `places`."""
+        if self.exponent == NOTHING_NOTED:
+            return 0.0
+        return float("inf") if self.exponent == NOTED_NOT_FINITE else float(np.ldexp(0.5, self.exponent - places))
+
+
+def noted_of(windows: Windows, arrays: LayerArrays) -> WhatIsNoted:
+    """Read what was noted in the last backward pass."""
+    words = windows.read_words(integers_of(arrays).noted).view(np.int32)
+    return WhatIsNoted(int(words[:, Noted.EXPONENT].max()), int(words[:, Noted.CLAMPED].sum()))
+
+
 class IntegerDeltaReader(DeltaReader):
     """Reads one layer's δ as the integers that were sent."""
 
     def numbers(self) -> np.ndarray:
         """Read the integers: int32, (T, B, 4H), rows in canonical order."""
-        delta = self._windows.read(integers_of(self._arrays).delta.first(self._skipped.size)).view(np.int32)
+        digits, steps = integers_of(self._arrays).delta, self._skipped.size
+        words = self._windows.read_words(digits.section(steps))
+        units = self._arrays.tiling.units.size
+        delta = digits.numbers(words, steps, (steps, self._arrays.batch.batch, GATES * units))
         delta[self._skipped] = 0
-        return np.ascontiguousarray(delta.swapaxes(2, 3)).reshape(*delta.shape[:2], -1)
+        return delta
 
     def kept(self) -> int:
         """Count those that are not zero."""
@@ -57,7 +81,7 @@ class IntegerMeasures(Measures):
         return [
             replace(
                 usage,
-                saturated=int(self._windows.read_words(integers_of(arrays).saturated).view(np.int32).sum()),
+                saturated=noted_of(self._windows, arrays).clamped,
                 delta_digits=int(digits(self._deltas(arrays, skipped).numbers()).sum()),
             )
             for usage, arrays, skipped in counted
@@ -70,8 +94,10 @@ class IntegerMeasures(Measures):
         sent = []
         for name in OPERANDS:
             numbers = integers_of(arrays).operands[name]
-            entries = self._windows.read(numbers.sent.first(len(skipped) + numbers.first))[numbers.first :]
-            sent.append(entries.view(np.int32).astype(np.float32))
+            digits, entries = numbers.digits, len(skipped) + numbers.first
+            words = self._windows.read_words(digits.section(entries))
+            shape = entries, arrays.batch.batch, integers_of(arrays).tiling.columns_of(name).size
+            sent.append(digits.numbers(words, entries, shape)[numbers.first :].astype(np.float32))
         return sent, self._deltas(arrays, skipped)
 
     def factors(self) -> Factors:

@@ -2,15 +2,13 @@
 
 import numpy as np
 
-from etalstm.device.machine.integer_measures import IntegerMeasures, PassExponents, integers_of
+from etalstm.device.machine.integer_measures import IntegerMeasures, PassExponents, integers_of, noted_of
 from etalstm.device.machine.session import HardwareSession
 from etalstm.errors import DeviceError
 from etalstm.network.arithmetic import quantise
 from etalstm.network.exponents import Peaks
 from etalstm.network.shape import canonical_rows
 from etalstm.plan.memory.integer_arrays import Constant, Numbers
-from etalstm.plan.memory.integer_tiling import IntegerTiling
-from etalstm.plan.memory.memory_map import Array
 from etalstm_hw.config import Config
 
 
@@ -73,38 +71,10 @@ class IntegerHardwareSession(HardwareSession):
             self._write_numbers(integers_of(arrays).output, h0[None], of_h)
 
     def _write_numbers(self, numbers: Numbers, values: np.ndarray, exponent: int) -> None:
-        """Write the first entries of an operand, (N, B, K), as integers: sent, and as the lanes have them."""
+        """Write the first entries of an operand, (N, B, K), as integers."""
         integers, _ = quantise(values, exponent, self.shape.execution.arithmetic.bits)
-        words = integers.astype(np.int32).view(np.float32)
-        count, sequence = len(values), numbers.sent
-        self.windows.write(sequence.first(count), words)
-        self._write_packed(numbers, sequence.array.section(0, count * sequence.step_vectors), count)
-
-    def _write_packed(self, numbers: Numbers, sent: Array, count: int) -> None:
-        """Pack what has been written of the first entries."""
-        tiling, batch = self._tiling(numbers), numbers.sent.batch
-        words = self.windows.read_words(sent).view(np.int32)
-        channels, lanes = len(words), words.shape[2]
-        words = words.reshape(channels, count, batch.count, -1, lanes)
-        groups = numbers.packed.array.vectors // numbers.packed.elements
-        packed = np.zeros((channels, groups, count, batch.count, tiling.tile_blocks * lanes, lanes), np.uint32)
-        for number in range(batch.count):
-            size = batch.size_of(number)
-            tiles = words[:, :, number, : numbers.sent.tiles * size].reshape(channels, count, -1, size, lanes)
-            for tile in range(numbers.sent.tiles):
-                byte = tiles[:, :, tile].astype(np.uint32) & 0xFF
-                packed[:, tile // 4, :, number, :size] |= byte << 8 * (tile % 4)
-        each = packed.reshape(channels, groups, -1, lanes)
-        for group in range(groups):
-            section = numbers.packed.array.section(group * numbers.packed.elements, each.shape[2])
-            self.windows.write_words(section, np.ascontiguousarray(each[:, group]).view(np.float32))
-
-    def _tiling(self, numbers: Numbers) -> IntegerTiling:
-        return next(
-            arrays.integers.tiling
-            for arrays in self._map.layers
-            if arrays.integers and any(numbers.sent is each.sent for each in arrays.integers.operands.values())
-        )
+        digits = numbers.digits
+        self.windows.write_words(digits.section(len(values)), digits.words(integers).view(np.float32))
 
     def _run_backward(self, dy, dh, dc, delta_threshold):
         self._write_constants()
@@ -115,13 +85,10 @@ class IntegerHardwareSession(HardwareSession):
         return Peaks(np.zeros(shape), np.zeros(shape, np.int64))
 
     def _delta_peaks(self) -> Peaks:
-        largest, saturated = [], []
-        for arrays in self._map.products:
-            integers = integers_of(arrays)
-            words = self.windows.read_words(integers.largest)
-            largest.append(float(np.abs(words).max()))
-            saturated.append(int(self.windows.read_words(integers.saturated).view(np.int32).sum()))
-        return Peaks(np.array(largest), np.array(saturated, np.int64))
+        noted = [noted_of(self.windows, arrays) for arrays in self._map.products]
+        places = self.shape.execution.arithmetic.delta_bits - 1 - self._exponents.now[0]
+        largest = [each.largest(int(place)) for each, place in zip(noted, places, strict=True)]
+        return Peaks(np.array(largest), np.array([each.clamped for each in noted], np.int64))
 
     def _load_intermediates(self, x, h, streams, lengths, sent):
         raise DeviceError("with integers a machine takes no intermediates of the host's: it makes its own")

@@ -3,11 +3,12 @@
 import numpy as np
 
 from etalstm.device.selftest.bench import KIND, Bench, Outcome, mismatches, transfer
-from etalstm.network.arithmetic import exponent_of, quantise, scaled
-from etalstm_hw.contract import Memory, Opcode, Source, VectorOp
-from etalstm_hw.contract.integers import DELTA_BITS, largest_mantissa
+from etalstm.network.arithmetic import exponent_of, quantise, scaled, split
+from etalstm_hw.contract import OF_BYTES, PARAMETER_DELTA_THRESHOLD, Memory, Opcode, Source, VectorOp
+from etalstm_hw.contract.integers import DELTA_BITS, WORD_BYTES, largest_mantissa
 
 _BITS = (8, 12, 15)
+_THRESHOLD = np.float32(0.5)  # of digits
 
 
 def conversions(bench: Bench) -> Outcome:
@@ -19,14 +20,14 @@ def conversions(bench: Bench) -> Outcome:
     exponents = generator.integers(-8, 8, shape, np.int32).view(np.uint32)
     expected = _expected(words[:, :1], words[:, 1:], exponents[:, :1], exponents[:, 1:])
     bench.write(0, np.concatenate([words, exponents], axis=1))
+    bench.accelerator.set_parameter(PARAMETER_DELTA_THRESHOLD, _THRESHOLD)
 
     def emit(program):
         transfer(program, bench, Opcode.LOAD, Memory.SCRATCH, 0, 4, writes=["words"])
-        for n, (op, (a, b, bits)) in enumerate(_OPERATIONS, 4):
-            program.emit(
-                Opcode.VECTOR, reads=["words"], writes=[n], op=op, a=a, b_source=Source.SCRATCH, b=b, d=n, outer=1,
-                inner=1, bits=bits,
-            )  # fmt: skip
+        for op in _NOTED:  # of what was before
+            _emit(program, op, (0, 0, 0), 4)
+        for n, (op, operands) in enumerate(_OPERATIONS, 4):
+            _emit(program, op, operands, n)
         end = 4 + len(_OPERATIONS)
         transfer(program, bench, Opcode.STORE, Memory.SCRATCH, 4, len(_OPERATIONS), source=4, reads=range(4, end))
 
@@ -39,17 +40,31 @@ def conversions(bench: Bench) -> Outcome:
     return outcome
 
 
+_NOTED = VectorOp.NOTED_EXPONENT, VectorOp.NOTED_CLAMPED
+
 # Vectors of a and b: two words, then two exponents; bits.
 _OPERATIONS = [
     (VectorOp.CONVERT, (2, 3, 0)),
-    *[(op, (0, 2, bits)) for op in (VectorOp.QUANTISE, VectorOp.SATURATED) for bits in _BITS],
+    *[(VectorOp.QUANTISE, (0, 2, bits)) for bits in _BITS],
+    *[(op, (0, 0, 0)) for op in _NOTED],
+    (VectorOp.BYTES, (0, 2, 8)),
+    (VectorOp.LOWER_DIGITS, (0, 2, 15)),
+    (VectorOp.UPPER_DIGITS, (0, 2, 15)),
     (VectorOp.SCALE, (0, 2, 0)),
     (VectorOp.EXPONENT, (0, 0, 0)),
     (VectorOp.LARGEST, (0, 1, 0)),
-    (VectorOp.INSERT, (2, 3, 0)),
     (VectorOp.ADD_INTEGERS, (2, 3, 0)),
     (VectorOp.SUBTRACT_INTEGERS, (2, 3, 0)),
 ]
+
+
+def _emit(program, op: VectorOp, operands: tuple[int, int, int], d: int) -> None:
+    """Append an operation. Those that make bytes make two of them: of both words, with the first exponent."""
+    a, b, bits = operands
+    program.emit(
+        Opcode.VECTOR, reads=["words"], writes=[d], op=op, a=a, b_source=Source.SCRATCH, b=b, d=d, outer=1,
+        inner=2 if op in OF_BYTES else 1, a_inner=1, bits=bits,
+    )  # fmt: skip
 
 
 def _expected(a: np.ndarray, b: np.ndarray, n: np.ndarray, m: np.ndarray) -> list[np.ndarray]:
@@ -57,17 +72,28 @@ def _expected(a: np.ndarray, b: np.ndarray, n: np.ndarray, m: np.ndarray) -> lis
     x, y = (words[:, 0].view(np.float32) for words in (a, b))
     first, second = (words[:, 0].view(np.int32) for words in (n, m))
     quantised = {bits: _quantised(x, first, bits) for bits in _BITS}
+    bytes_of = [_quantised(values, first, 8)[0] for values in (x, y)]
+    not_below = [np.where(np.abs(values) < _THRESHOLD, np.float32(0), values) for values in (x, y)]
+    digits = [split(_quantised(values, first, 15)[0].view(np.int32)) for values in not_below]
     return [
         scaled(first.astype(np.int64), second).view(np.uint32),
         *[quantised[bits][0] for bits in _BITS],
-        *[quantised[bits][1] for bits in _BITS],
+        (exponent_of(np.abs(x)) + first).astype(np.int32).view(np.uint32),
+        np.sum([clamped for _, clamped in quantised.values()], axis=0).astype(np.uint32),
+        _word(bytes_of),
+        *[_word([each[place] for each in digits]) for place in (1, 0)],
         np.ldexp(x, first).view(np.uint32),
         exponent_of(np.abs(x)).astype(np.int32).view(np.uint32),
         np.maximum(np.abs(x), np.abs(y)).view(np.uint32),
-        second.view(np.uint32) << 8 | first.view(np.uint32) & 0xFF,
         (first + second).view(np.uint32),
         (first - second).view(np.uint32),
     ]
+
+
+def _word(parts: list[np.ndarray]) -> np.ndarray:
+    """Give words of two bytes."""
+    low, high = (part.view(np.uint32) & 0xFF for part in parts)
+    return low | high << 8
 
 
 def _quantised(values: np.ndarray, places: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
@@ -81,46 +107,58 @@ def products(bench: Bench) -> Outcome:
     """Send arrays of one and of two digits, some twice, and multiply them by rows of weights that fill the memory."""
     config, generator = bench.config, np.random.default_rng(13)
     outcome = Outcome("products of integers", f"sums of {config.macs} weights at a time")
-    sequences, tiles = min(3, config.queue_depth // config.tile_sums // 2 // config.integer_streams), 2
-    room = config.summed(sequences)
+    sequences, tiles = min(3, config.integer_streams * (config.queue_depth // config.tile_sums // 2)), 2
+    own = config.of_stream(sequences)
     rows, per_row = config.weight_depth // config.row_vectors // tiles, config.row_vectors
-    blocks = min(rows // config.lanes, config.broadcast_words // config.lanes // (4 * sequences))
+    block = WORD_BYTES * config.lanes
+    blocks = min(rows // block, config.broadcast_words // config.lanes // (2 * own))
     blocks = 1 << (blocks.bit_length() - 1)  # a power of two, as the transfers want it
-    rows = blocks * config.lanes
+    rows, sums = blocks * block, tiles * own * config.tile_sums
     weights = generator.integers(-127, 128, (config.channels, tiles, rows, config.lanes, config.tile_sums))
     for wide in (False, True):
-        elements = _elements(generator, (blocks, sequences, config.lanes), wide)
+        elements = _elements(generator, (sequences, blocks, WORD_BYTES, config.lanes), wide)
         # [tile][row][vector][lane] of words, the lowest byte first.
-        packed = weights.astype(np.int8).reshape(config.channels, -1, config.lanes, per_row, 4).swapaxes(2, 3)
-        words = np.ascontiguousarray(packed).view(np.uint32)[..., 0].reshape(config.channels, -1, config.lanes)
-        given = elements.astype(np.int32).view(np.uint32).reshape(1, -1, config.lanes).repeat(config.channels, 0)
-        vectors, sums = words.shape[1], tiles * room * config.tile_sums
+        packed = weights.astype(np.int8).reshape(config.channels, -1, config.lanes, per_row, WORD_BYTES)
+        words = _words(packed.swapaxes(2, 3)).reshape(config.channels, -1, config.lanes)
+        planes = split(elements)[:: 1 if wide else -1][: 1 + wide]
+        given = _words(np.stack(planes).transpose(2, 0, 1, 4, 3))  # [block][plane][sequence][lane]
+        given = given.reshape(1, -1, config.lanes).repeat(config.channels, 0)
+        vectors = words.shape[1]
         bench.write(0, np.concatenate([words, given], axis=1))
 
-        def emit(program, vectors=vectors, wide=wide, sums=sums):
+        def emit(program, vectors=vectors, wide=wide):
             transfer(program, bench, Opcode.LOAD, Memory.WEIGHTS, 0, vectors, writes=["weights"])
             for adds in (0, 1):
                 program.emit(
                     Opcode.SEND, reads=["given"], address=bench.beat(vectors), kind=KIND, tiles_per_channel=blocks,
-                    blocks=blocks, gates=1, batch=sequences, wide=wide, repeats=tiles,
+                    blocks=blocks, batch=sequences, own=own, wide=wide, repeats=tiles,
                 )  # fmt: skip
                 program.emit(Opcode.PRODUCT, reads=["weights"], writes=["sums"], rows=rows, adds=adds)
-            program.emit(
-                Opcode.VECTOR, reads=["sums"], writes=["words"], op=VectorOp.CONVERT, a_source=Source.SUMS,
-                b_source=Source.PARAMETER, b=1, outer=1, inner=sums, a_inner=1, d_inner=1,
-            )  # fmt: skip
-            transfer(program, bench, Opcode.STORE, Memory.SCRATCH, vectors, sums, reads=["words"])
+            for stream in range(config.integer_streams):
+                program.emit(
+                    Opcode.VECTOR, reads=["sums"], writes=["words"], op=VectorOp.CONVERT, a_source=Source.SUMS,
+                    a=stream * config.queue_depth, b_source=Source.PARAMETER, b=1, d=stream * sums, outer=1,
+                    inner=sums, a_inner=1, d_inner=1,
+                )  # fmt: skip
+            all_sums = config.integer_streams * sums
+            transfer(program, bench, Opcode.STORE, Memory.SCRATCH, vectors, all_sums, reads=["words"])
 
         bench.run(emit)
-        flat = elements.swapaxes(0, 1).reshape(sequences, rows)
-        exact = 2 * np.einsum("sk,ctkln->ctsnl", flat, weights)
-        exact = np.pad(exact, [(0, room - sequences) if axis == 2 else (0, 0) for axis in range(exact.ndim)])
-        exact = exact.reshape(config.channels, sums, config.lanes)
+        flat = elements.reshape(sequences, rows)
+        exact = 2 * np.einsum("sk,ctkln->sctnl", flat, weights)
+        exact = np.pad(exact, [(0, config.integer_streams * own - sequences), *[(0, 0)] * 4])
+        of_streams = exact.reshape(config.integer_streams, own, *exact.shape[1:]).transpose(2, 0, 3, 1, 4, 5)
+        exact = of_streams.reshape(config.channels, config.integer_streams * sums, config.lanes)
         name = "products of two digits" if wide else "products of a digit"
         expected = scaled(exact, 0).view(np.uint32)
         unit = "way of digits, weights and sums"
-        outcome.findings += mismatches(bench, name, expected, bench.read(vectors, sums), unit)
+        outcome.findings += mismatches(bench, name, expected, bench.read(vectors, exact.shape[1]), unit)
     return outcome
+
+
+def _words(of_bytes: np.ndarray) -> np.ndarray:
+    """Give words of four bytes each, which the last axis has."""
+    return np.ascontiguousarray(of_bytes.astype(np.int8)).view(np.uint32)[..., 0]
 
 
 def _elements(generator, shape: tuple[int, ...], wide: bool) -> np.ndarray:

@@ -6,18 +6,21 @@ etalstm_hw.compute.compute and etalstm_hw.machine.channel, `_classify`.
 
 from etalstm.model.machine import latencies, state
 from etalstm.model.machine.latencies import BUFFERED_FIFO, MAC_SUM
+from etalstm.model.machine.products import old_sums_until
 from etalstm.model.machine.queues import POSITIONS, TIMES, completed_at, met_at, offered, record_pop, take
 from etalstm.model.machine.state import NEVER, RING, compiled, complete, record, wake
-from etalstm_hw.contract import SLOTS, Counter, Cycle, Source, VectorOp
+from etalstm_hw.contract import OF_ONE_OPERAND, SLOTS, Counter, Cycle, Source, VectorOp
 
 _ACTIVATION = int(Counter.ACTIVATION)
 WRITES = 128  # cycles ahead that writes of the scratch memory are known
 SCRATCH, PARAMETER, SUMS = int(Source.SCRATCH), int(Source.PARAMETER), int(Source.SUMS)
 MULTIPLY, SIGMOID, TANH, PACK = (int(getattr(VectorOp, name)) for name in ("MULTIPLY", "SIGMOID", "TANH", "PACK"))
+OF_INTEGERS = int(VectorOp.CONVERT)  # the first one
+_LONE = tuple(int(op) for op in OF_ONE_OPERAND)
 
 VECTOR_ENGINE = record(
     "valid", "op", "a", "b", "after", "end", "inner", "outer", "has_b", "has_parameter", "last_write", "units_free",
-    "pe_at", "scratch_at", "sums_at", "waiting_at", writes=WRITES,
+    "pe_at", "scratch_at", "sums_at", "waiting_at", "stream", writes=WRITES,
 )  # fmt: skip
 """The element at the output, its operands read so far, and until when issued elements keep ports and units busy."""
 
@@ -34,25 +37,27 @@ def slot(cycle):
 
 @compiled
 def _is_activation(engine):
-    """Tell whether the activation units execute the element: they pack, too."""
-    return engine.op == SIGMOID or engine.op == TANH or engine.op == PACK
+    """Tell whether the activation units execute the element: they pack, too, and do what there is with integers."""
+    return engine.op == SIGMOID or engine.op == TANH or engine.op == PACK or engine.op >= OF_INTEGERS
 
 
 @compiled
-def _blocked_until(cycle, engine, sizes):
+def _blocked_until(cycle, engine, products, sizes):
     """Read ahead what the element needs; give the first cycle in which it may be issued, as far as the PEs let it."""
-    function = engine.op == SIGMOID or engine.op == TANH
+    alone = engine.op in _LONE
     first = cycle
     if engine.after and cycle <= engine.last_write:
         return engine.last_write + 1
-    if not function and sizes.scratch_reads == 1 and engine.b == SCRATCH and not engine.has_b:
+    if not alone and sizes.scratch_reads == 1 and engine.b == SCRATCH and not engine.has_b:
         engine.has_b = 1
         engine.scratch_at = cycle
         first = cycle + 1
-    if not function and engine.a == PARAMETER and engine.b == PARAMETER and not engine.has_parameter:
+    if not alone and engine.a == PARAMETER and engine.b == PARAMETER and not engine.has_parameter:
         engine.has_parameter = 1
         first = cycle + 1
-    if function or engine.op == PACK:
+    if sizes.streams and engine.a == SUMS:
+        first = max(first, old_sums_until(cycle, products[engine.stream], sizes.integer_pes))
+    if _is_activation(engine):
         return max(first, engine.units_free, engine.last_write - latencies.WRITE_ACTIVATION + 1)
     earliest = latencies.WRITE_PRODUCT if engine.op == MULTIPLY else latencies.WRITE_SUM
     return max(first, engine.last_write - earliest + 1)
@@ -85,6 +90,7 @@ def _advance(engine, instruction):
     """Put the instruction's next element to the output; tell whether it is the last."""
     engine.valid = 1
     engine.op, engine.a, engine.b = instruction.op, instruction.a_source, instruction.b_source
+    engine.stream = instruction.stream
     engine.after = instruction.serial and engine.inner == 0 and engine.outer != 0
     engine.inner += 1
     if engine.inner == instruction.inner:
@@ -97,11 +103,14 @@ def _advance(engine, instruction):
 
 
 @compiled
-def step_vector(cycle, engine, queue, table, sizes, done, counted, wakes):
-    """Issue the element at the output if nothing keeps it, and bring the next."""
+def step_vector(cycle, engine, products, queue, table, sizes, done, counted, wakes):
+    """Issue the element at the output if nothing keeps it, and bring the next.
+
+    ``products`` are the engines of products, where these are integers.
+    """
     issued, following = False, cycle + 1
     if engine.valid:
-        free = _blocked_until(cycle, engine, sizes)
+        free = _blocked_until(cycle, engine, products, sizes)
         if free > cycle:
             following = free
         else:
@@ -268,8 +277,9 @@ def idle_kind(cycle, channel, m, table, sizes):
 @compiled
 def _busy(cycle, channel, m):
     """Tell whether anything is left to do in the channel."""
-    if m.scalars[channel].head < m.scalars[channel].tail:
-        return True
+    for number in range(channel, len(m.scalars), len(m.mac)):
+        if m.scalars[number].head < m.scalars[number].tail:
+            return True
     for engine in (state.LOAD, state.MAC, state.VECTOR, state.STORE):
         queue, done = m.queues[channel, engine], m.done[channel, engine]
         if queue.current >= 0 or queue.head < queue.tail:

@@ -39,8 +39,8 @@ def _stream(item, table, blocks, given, group):
 
 
 @compiled
-def _walk(cycle, engine, queue, asked, reader, table, blocks, given, wakes):
-    """Ask for blocks one after the other."""
+def walk_blocks(cycle, engine, given_cast, asked, reader, table, blocks, given):
+    """Ask for blocks one after the other; tell whether the instruction that is given, -1 if none is, was taken."""
     item, kind, beat, beats = -1, indexed.VECTORS, 0, 0
     if engine.state == _OFFER:
         cast = table[engine.cast]
@@ -57,17 +57,18 @@ def _walk(cycle, engine, queue, asked, reader, table, blocks, given, wakes):
         _, start, length = _stream(head, table, blocks, given, engine.group)
     taken = indexed.step_requests(cycle, asked, reader, BLOCK_PLANS, item, kind, beat, beats, start, length)
     if engine.state == _TAKE:
-        if offered(queue, cycle):
-            engine.cast = queue.current
+        if given_cast >= 0:
+            engine.cast = given_cast
             engine.block, engine.left = 0, table[engine.cast].blocks
             engine.state = _LOCATE
-            take(queue, wakes, cycle)
+            return True
     elif engine.state != _OFFER:
         engine.state += 1
     elif taken:
         engine.block += 1
         engine.left -= 1
         engine.state = _LOCATE if engine.left else _TAKE
+    return False
 
 
 @compiled
@@ -143,7 +144,9 @@ def step_fetcher(
     """Ask for blocks, fill a buffer, hand a full one to the emitter."""
     before = (indexed.progress_of(asked, reader), engine.state, engine.filling, engine.full)
     following = step_reader(cycle, reader, port, sizes.latency)
-    _walk(cycle, engine, queue, asked, reader, table, blocks, given, wakes)
+    cast = queue.current if offered(queue, cycle) else -1
+    if walk_blocks(cycle, engine, cast, asked, reader, table, blocks, given):
+        take(queue, wakes, cycle)
     if engine.filling:
         again = _fill(
             cycle, engine, asked, reader, codec, banks, blocks, table, masks, values, given, random, sizes, counted,

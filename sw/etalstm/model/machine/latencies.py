@@ -21,6 +21,11 @@ WRITE_ACTIVATION = ACTIVATION + 2
 # etalstm_hw.compute.mac: cycles from a MAC's issue to the write of its sum; `_follow_sums`.
 MAC_SUM = SUM + 1
 
+# etalstm_hw.integer.pe: `LATENCY`. etalstm_hw.integer.array: from a captured term to the PEs' sums; the first of these
+# is complete SUMMED cycles later, then one in each cycle.
+INTEGER_PE = 4
+CAPTURE, SUMMED = 1 + INTEGER_PE, 3
+
 # Amaranth's FIFOs: cycles from a write to the first read. The buffered one has a register behind its memory.
 FIFO, BUFFERED_FIFO = 1, 2
 
@@ -50,6 +55,7 @@ PROGRAM_DEPTH, PROGRAM_BURSTS = 32, 2
 READER_DEPTH = 128
 LOAD_PLANS = 8
 BLOCK_PLANS = 4
+ARRAYS_AHEAD = 4
 MAP_PLANS, MAP_DEPTH = 2, 32
 STREAMS_AHEAD = 2
 VECTOR_BEATS_AHEAD = 16

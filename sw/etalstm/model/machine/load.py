@@ -9,12 +9,12 @@ from etalstm.model.machine.queues import offered, take
 from etalstm.model.machine.state import LOAD, LOADS, NEVER, compiled, complete, record
 from etalstm_hw.contract import Counter, Memory
 
-SCRATCH, _READ = int(Memory.SCRATCH), int(Counter.READ_BEATS)
+SCRATCH, WEIGHTS, _READ = int(Memory.SCRATCH), int(Memory.WEIGHTS), int(Counter.READ_BEATS)
 
-ENGINE = record("prepared_at", "active", "kind", "current", "reading", "stands_for")
+ENGINE = record("prepared_at", "active", "kind", "current", "reading", "stands_for", "weights_at")
 """The instruction that is being requested, and the plan whose beats are taken.
 
-What is read is counted for all channels that the engine `stands_for`.
+What is read is counted for all channels that the engine `stands_for`. Weights were written last in ``weights_at``.
 """
 
 
@@ -63,6 +63,8 @@ def _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, count
         return ends
     if not there or (engine.kind == indexed.VECTORS and not writable):
         return False
+    if instruction.memory == WEIGHTS:
+        engine.weights_at = cycle
     counted[_READ + instruction.kind] += engine.stands_for
     ends = take_beat(reader)
     if engine.kind == indexed.INDEX:

@@ -13,8 +13,10 @@ from etalstm.model.machine import (
     indexed,
     load,
     masks,
+    products,
     queues,
     rows,
+    senders,
     sequencer,
     store,
 )
@@ -48,7 +50,12 @@ class Machine(NamedTuple):
     values: np.ndarray
     begun: np.ndarray
     random: np.ndarray
-    scalars: np.ndarray
+    scalars: np.ndarray  # of a stream for each channel, then of the next stream
+    distributor: np.ndarray
+    streams: np.ndarray
+    lines: np.ndarray  # of each stream and bank: how many digits of a line are not zero
+    engines: np.ndarray
+    ended: np.ndarray
     vector: np.ndarray
     mac: np.ndarray
     sums: np.ndarray
@@ -68,7 +75,8 @@ class Machine(NamedTuple):
 def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
     """Give the records of each part: their dtype and how many there are."""
     patches, groups, channels = sizes.broadcast_words, sizes.groups, sizes.groups * sizes.managers
-    inner = cast_sums(sizes.lanes, sizes.broadcast_words)
+    inner, streams = cast_sums(sizes.lanes, sizes.broadcast_words), max(1, sizes.streams)
+    lines = sizes.sequence_lines if sizes.streams else 1
     return {
         "queues": (queues.QUEUE, (channels, CAST + 1)),
         "done": (DONE, (channels, CAST + 1)),
@@ -87,7 +95,12 @@ def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
         "values": (np.int64, (groups, 2, patches)),
         "begun": (np.int64, (groups, inner)),
         "random": (np.uint64, 1),
-        "scalars": (compute.SCALARS, channels),
+        "scalars": (compute.SCALARS, streams * channels),
+        "distributor": (senders.DISTRIBUTOR, 1),
+        "streams": (senders.STREAM, streams),
+        "lines": (np.int64, (streams, 2, lines)),
+        "engines": (products.ENGINE, (channels, streams)),
+        "ended": (products.ENDED, channels),
         "vector": (compute.VECTOR_ENGINE, channels),
         "mac": (compute.MAC_ENGINE, channels),
         "sums": (np.int64, (channels, queue_depth + 1)),
@@ -142,6 +155,8 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
     bursts = [PROGRAM_BURSTS, *[sizes.outstanding] * (groups + channels)]
     machine.readers["depth"], machine.readers["free"], machine.readers["outstanding"] = depths, depths, bursts
     machine.rows["needed"] = -1
+    machine.streams["full_from"], machine.load["weights_at"] = NEVER, -1
+    machine.engines["old_from"] = -sizes.integer_pes
     # the broadcasters' decompressors take whole beats
     words = [*[sizes.beat_words] * groups, *[sizes.codec_words] * channels]
     machine.decompressors["words"] = words

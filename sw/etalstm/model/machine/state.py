@@ -14,6 +14,7 @@ from etalstm.model.machine import latencies
 from etalstm_hw import contract
 from etalstm_hw.config import Config
 from etalstm_hw.contract.distance import ROUND_TRIP
+from etalstm_hw.contract.integers import WORD_BYTES
 
 # No compiled function here allocates anything. Numba would count references to every array at every call all the same,
 # which took five sixths of the time.
@@ -73,6 +74,10 @@ class Sizes(NamedTuple):
     instruction_queue: int
     scalar_fifo: int  # scalars that wait in a channel before it says that it has no room
     scratch_reads: int
+    streams: int  # of digits; 0: products are of float32
+    integer_pes: int
+    sequence_lines: int  # beats of digits that a stream keeps of an array
+    line_bytes: int
     banks: int  # cycles in which an activation unit does its lanes of a vector
     units: int
     codec_words: int
@@ -86,7 +91,9 @@ class Sizes(NamedTuple):
     latency: int
 
 
-_AS_CONFIGURED = "lanes beat_words vector_beats instruction_beats instruction_queue scratch_reads broadcast_words"
+_AS_CONFIGURED = (
+    "lanes beat_words vector_beats instruction_beats instruction_queue scratch_reads broadcast_words integer_pes"
+)
 
 
 def sizes_of(
@@ -106,6 +113,9 @@ def sizes_of(
         groups=groups,
         managers=config.channels_per_port,
         scalar_fifo=config.scalar_fifo + ROUND_TRIP,
+        streams=config.integer_streams if config.integers else 0,
+        sequence_lines=config.broadcast_words // config.beat_words,
+        line_bytes=WORD_BYTES * config.beat_words,
         banks=config.lanes // config.activation_units,
         units=config.activation_units,
         codec_words=min(config.codec_words, config.beat_words),

@@ -1,6 +1,6 @@
 """Programs as tables: the fields that take time, one record an instruction; the blocks of each CAST."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from etalstm.model.machine.state import BURST_BEATS, names_of, record
 from etalstm.plan.memory.tiling import ceil_div
 from etalstm_hw import contract
 from etalstm_hw.config import Config
-from etalstm_hw.contract import ADVANCES, Opcode
+from etalstm_hw.contract import ADVANCES, Opcode, Source
 
 INSTRUCTION = record(
     "opcode", "engine", "wait_load", "wait_mac", "wait_vector", "wait_store", "everyone", "address", "kind", "memory",
@@ -18,15 +18,21 @@ INSTRUCTION = record(
     "stream_start", "stream_beats", "sums", "tiles", "backward", "op", "a_source", "b_source", "serial", "rows",
     "lanes", "lane", "gates", "batch", "batch_outer", "first_sum", "begins", "finish", "blocks", "first_block",
     "given_block", "last_lanes", "tile", "tiles_per_channel", "single", "map", "row_threshold", "register", "turns",
-    "length", "pairs", "text",
+    "length", "pairs", "text", "own", "wide", "repeats", "adds", "stream",
     registers=ADVANCES, amounts=ADVANCES,
 )  # fmt: skip
-"""Fields of all opcodes; those of streams hold what was found of the stream. ``text`` is :func:`_texts`."""
+"""Fields of all opcodes; those of streams hold what was found of the stream. ``text`` is :func:`_texts`.
+
+``stream`` is that of the digits whose sums a VECTOR reads, where products are integers.
+"""
 
 BLOCK = record(
-    "address", "beats", "elements", "lanes", "occupied", "threshold", "kept", "stream_start", "stream_beats",
+    "address", "beats", "elements", "lanes", "occupied", "threshold", "kept", "stream_start", "stream_beats", "upper",
 )  # fmt: skip
-"""A block of a CAST: of its ``lanes`` the first ``occupied`` of the vector hold elements of the network."""
+"""A block of a CAST: of its ``lanes`` the first ``occupied`` of the vector hold elements of the network.
+
+Of a SEND's block those are bytes of a sequence. ``threshold`` is that of lower digits, ``upper`` that of upper ones.
+"""
 
 _SAME = frozenset(names_of(INSTRUCTION))
 _MODULUS = 1 << contract.ADDRESS_BITS
@@ -77,9 +83,14 @@ def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, 
             _transfer(config, entry, opcode, fields, operands)
         elif opcode == Opcode.TRANSPOSE:
             entry["beats"] = ceil_div(fields["rows"], config.beat_words)  # of a lane
+        elif opcode == Opcode.SEND:
+            entry["everyone"], entry["first_block"] = 1, len(blocks)
+            blocks += _blocks(config, as_cast(config, fields), operands.sent_block)
+        elif opcode == Opcode.VECTOR and config.integers and fields["a_source"] == Source.SUMS:
+            entry["stream"] = fields["a"] // config.queue_depth
         elif opcode == Opcode.CAST:
             entry["everyone"], entry["begins"], entry["first_block"] = 1, fields["start"], len(blocks)
-            blocks += _blocks(config, fields, operands)
+            blocks += _blocks(config, fields, operands.block)
     of_blocks = np.array(blocks or [(0,) * len(names_of(BLOCK))], BLOCK)
     table["text"] = _texts(table, of_blocks)
     return table[[numbers[word] for word in words]], of_blocks
@@ -120,13 +131,22 @@ def _transfer(config: Config, entry, opcode: Opcode, fields, operands) -> None:
         entry["kept"], entry["stream_start"], entry["stream_beats"] = operands.stream(fields, vectors * config.lanes)
 
 
-def _blocks(config: Config, cast: dict, operands):
-    """Give the blocks of a CAST as tuples in the order of BLOCK; addresses count from the CAST's."""
+def _blocks(config: Config, cast: dict, of_block: Callable[[dict, int, int], tuple]):
+    """Give the blocks of a CAST as tuples in the order of BLOCK; addresses count from the CAST's.
+
+    `of_block` knows what is not zero.
+    """
     vectors = cast["gates"] * cast["batch"]
     step = config.vector_beats * (1 if cast["compressed"] else vectors)
     for channel, tile, lanes in blocks_of_cast(cast):
         sizes = tile * step, vectors * config.vector_beats, vectors * config.lanes, lanes
-        yield *sizes, *operands.block(cast, channel, tile)
+        yield *sizes, *of_block(cast, channel, tile)
+
+
+def as_cast(config: Config, send: dict) -> dict:
+    """Give a SEND as a CAST that reads the same blocks: the planes of digits are its gates."""
+    whole = {"lanes": config.lanes, "last_lanes": config.lanes, "compressed": 0}
+    return send | whole | {"gates": 1 + send["wide"]}
 
 
 def blocks_of_cast(cast: dict) -> Iterator[tuple[int, int, int]]:

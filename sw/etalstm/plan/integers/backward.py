@@ -1,35 +1,34 @@
 """Programs of the backward pass with integers."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from etalstm.errors import PlanError
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.forward import convert_rows
-from etalstm.plan.integers.products import Broadcast, Columns, Multiplier
+from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, WeightGroup, convert
 from etalstm.plan.memory.arrays import LayerArrays
-from etalstm.plan.memory.integer_arrays import OPERANDS, Constant, IntegerArrays
-from etalstm.plan.memory.integer_tiling import AREAS, WORD_BYTES
+from etalstm.plan.memory.integer_arrays import PLANES, Constant, IntegerArrays, Noted
+from etalstm.plan.memory.integer_tiling import AREAS, DIGIT_SETS
 from etalstm.plan.memory.network_map import NetworkMap
-from etalstm.plan.memory.operands import Location, Operand, Parameter, Scratch
-from etalstm.plan.memory.tiling import Span
+from etalstm.plan.memory.operands import Location, Operand, Scratch
+from etalstm.plan.memory.tiling import Span, ceil_div, cut
 from etalstm.plan.passes.backward import BackwardLayer, BackwardStage, Cells
 from etalstm.plan.passes.gradient import BiasSums
 from etalstm.plan.passes.propagation import Collecting, Emit, Masking, OperandGradients
 from etalstm.plan.passes.vectors import ZERO, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
-from etalstm_hw.contract import PARAMETER_NEEDED_SCALE, Memory, Traffic, VectorOp
+from etalstm_hw.contract import Memory, Traffic, VectorOp
+from etalstm_hw.contract.integers import WORD_BYTES
 
-NEEDED_SCALE = Parameter(PARAMETER_NEEDED_SCALE)  # makes zeros of δ below the threshold
+_DIGITS = VectorOp.UPPER_DIGITS, VectorOp.LOWER_DIGITS  # by plane
 
 
 class IntegerPropagation:
     """Emits the sums Wᵀδ of a step when its δ is there: of the units' columns first, then of the inputs'.
 
-    `buffer` is scratch memory for the sums of a tile of columns. Members `most_tiles` and `steps` are those of
-    :class:`~etalstm.plan.passes.propagation.Propagation`: nothing is shared.
+    Groups of columns of both operands share tiles of sums. `buffer` is scratch memory for the sums of a tile. Members
+    `most_tiles` and `steps` are those of :class:`~etalstm.plan.passes.propagation.Propagation`: nothing is shared.
     """
 
     most_tiles = steps = 1
@@ -41,27 +40,30 @@ class IntegerPropagation:
         self._config, self._emitter, self._layer, self._arrays = config, emitter, layer, arrays
         self._below, self._buffer, self._passed, self._masking = below, buffer, passed, masking
         self._multiplier, self._turn = Multiplier(config, emitter), 0
+        tiling = arrays.tiling
+        names = ["h", *(["x"] if layer.dx else [])]
+        self._places = [(name, group) for name in names for group in range(tiling.groups_of(name))]
+        self._groups = tuple(WeightGroup(arrays.columns[name], group) for name, group in self._places)
+        of_tile, of_units = config.row_vectors, tiling.groups_of("h")
+        self._of_units = Span(0, min(ceil_div(of_units, of_tile) * of_tile, len(self._groups)))
+        self._of_inputs = Span(self._of_units.count, len(self._groups) - self._of_units.count)
 
     def begin(self) -> None:
         """Bring the weights that there is room for."""
-        matrices = [self._columns(name) for name in reversed(OPERANDS)]
+        matrices = [Columns(self._groups[f : f + n]) for f, n in self._runs(self._layer.batch.size)]
         if self._multiplier.fits(*matrices):
             for columns in matrices:
                 self._multiplier.keep(columns)
 
-    def _columns(self, operand: str, groups: Span | None = None) -> Columns:
-        packed = self._arrays.columns[operand]
-        return Columns(packed, groups or Span(0, self._arrays.tiling.column_groups(operand)))
-
     def units(self, step: int, tiles: range) -> None:
-        """Sum the units' columns for the step before."""
+        """Sum the units' columns for the step before, and those that share a tile of sums with them."""
         for tile in tiles:
-            self._sum("h", step, tile)
+            self._sum(self._of_units, step, tile)
 
     def inputs(self, step: int, tiles: range) -> None:
-        """Sum the inputs' columns, which leave the layer."""
+        """Sum the inputs' other columns, which leave the layer."""
         for tile in tiles:
-            self._sum("x", step, tile)
+            self._sum(self._of_inputs, step, tile)
 
     def left(self, step: int) -> list[Emit]:
         """Nothing is left."""
@@ -74,70 +76,66 @@ class IntegerPropagation:
     def rest(self, steps: Sequence[int]) -> None:
         """Nothing is left."""
 
-    def _sum(self, operand: str, step: int, batch_tile: int) -> None:
-        """Sum an operand's columns, as many tiles at a time as a part of the sums holds."""
+    def _runs(self, size: int) -> Iterator[tuple[int, int]]:
+        """Give first group and groups of as many tiles as a part of the sums holds."""
+        area = self._config.queue_depth // AREAS
+        most = area // (self._config.tile_sums * self._config.of_stream(size)) * self._config.row_vectors
+        for groups in (self._of_units, self._of_inputs):
+            for some in cut(groups.count, most):
+                yield groups.first + some.first, some.count
+
+    def _sum(self, groups: Span, step: int, batch_tile: int) -> None:
+        """Sum some groups of columns, as many tiles at a time as a part of the sums holds."""
         tiling, size = self._arrays.tiling, self._layer.batch.size_of(batch_tile)
-        units, delta = tiling.units, self._arrays.delta.at(step, batch_tile)
-        blocks = units.channels * units.tiles
-        array = Broadcast(delta, 0, units.tiles, blocks, tiling.gates, size, True, Traffic.DELTAS)
-        of_row, area = self._config.row_vectors, self._config.queue_depth // AREAS
-        groups, columns = tiling.column_groups(operand), tiling.columns_of(operand).tiles
-        whole = self._columns(operand)
-        most = area // (self._config.tile_sums * self._config.summed(size)) * of_row
-        runs = [whole.groups] if groups <= most else [Span(f, min(most, groups - f)) for f in range(0, groups, most)]
-        for run in runs:
+        delta, tiles = self._arrays.delta.at(step, batch_tile), tiling.units.tiles
+        array = Broadcast(delta, 0, tiles, tiling.units.channels * tiles, size, True, Traffic.DELTAS)
+        area, of_row = self._config.queue_depth // AREAS, self._config.row_vectors
+        for first, count in self._runs(self._layer.batch.size):
+            if not groups.first <= first < groups.first + groups.count:
+                continue
             sums = Operand(Memory.SUMS, self._turn % AREAS * area)
             self._turn += 1
-            self._multiplier.multiply(array, Columns(whole.packed, run), sums, backward=True)
-            first = run.first * WORD_BYTES
-            self._store(operand, step, batch_tile, sums, Span(first, min(columns - first, run.count * WORD_BYTES)))
+            self._multiplier.multiply(array, Columns(self._groups[first : first + count]), sums, backward=True)
+            for number in range(count):
+                tile, place = divmod(number, of_row)
+                of_group = sums.at(tile * self._config.tile_sums * self._config.of_stream(size) + WORD_BYTES * place)
+                buffer = self._buffer.at(WORD_BYTES * place * size)
+                self._store(*self._places[first + number], step, batch_tile, of_group, buffer)
 
-    def _store(self, operand: str, step: int, batch_tile: int, sums: Operand, tiles: Span) -> None:
-        """Convert the sums of some tiles of columns, and store them as the gradients of x or of the other operand."""
-        emitter, tile, layer = self._emitter, self._config.tile_sums, self._layer
+    def _store(self, operand: str, group: int, step: int, batch_tile: int, sums: Operand, buffer: Operand) -> None:
+        """Convert the sums of a group of columns, and store them as gradients of x or of the other operand."""
+        emitter, layer, first = self._emitter, self._layer, WORD_BYTES * group
         size = layer.batch.size_of(batch_tile)
-        for first in range(0, tiles.count, tile):
-            count = min(tile, tiles.count - first)
-            convert_rows(
-                emitter,
-                self._config,
-                self._buffer,
-                sums.at(first * self._config.summed(size)),
-                self._below,
-                count,
-                size,
-            )
-            column = tiles.first + first
-            if operand == "x":
-                assert layer.dx, "the product with x has a place for its gradient"
-                location = layer.dx.at(step, batch_tile, column)
-            else:
-                location = layer.operand_gradient.at(0, batch_tile, column)
-                self._merge(batch_tile, column, count, size, step)
-            emitter.store(self._buffer, location, Traffic.ACTIVATIONS, 1, count * size)
+        count = min(WORD_BYTES, self._arrays.tiling.columns_of(operand).tiles - first)
+        convert(emitter, self._config, buffer, sums, self._below, count, size)
+        if operand == "x":
+            assert layer.dx, "the product with x has a place for its gradient"
+            location = layer.dx.at(step, batch_tile, first)
+        else:
+            location = layer.operand_gradient.at(0, batch_tile, first)
+            self._merge(batch_tile, first, count, buffer, step)
+        emitter.store(buffer, location, Traffic.ACTIVATIONS, 1, count * size)
 
-    def _merge(self, batch_tile: int, column: int, count: int, size: int, step: int) -> None:
+    def _merge(self, batch_tile: int, column: int, count: int, buffer: Operand, step: int) -> None:
         """Pass on the gradient that reached them to sequences that have ended."""
-        masking, emitter = self._masking, self._emitter
+        masking, emitter, size = self._masking, self._emitter, self._layer.batch.size_of(batch_tile)
         if not masking:
             return
         if self._layer.batch.count > 1:  # the mask that the stage has brought is another tile's
             masking.bring(emitter, step, batch_tile, size)
         location = masking.dh_sum.at(0, batch_tile, column)
         emitter.load(self._passed, location, Traffic.ACTIVATIONS, 1, count * size)
-        values, passed = (operand.at(0, outer=size) for operand in (self._buffer, self._passed))
+        values, passed = (operand.at(0, outer=size) for operand in (buffer, self._passed))
         emitter.vector(VectorOp.SELECT_ZERO, values, masking.mask.at(0, outer=0), passed, outer=count, inner=size)
 
 
 class IntegerBias:
-    """Emits db, sums of integers, and what must be known of δ: its largest sizes, and how many were clamped."""
+    """Emits db, sums of integers, and what must be known of δ: its largest exponents, and how many were clamped."""
 
     def __init__(self, emitter: Emitter, scratch: Scratch, layer: LayerArrays, arrays: IntegerArrays, steps: int):
         self._emitter, self._layer, self._arrays, self._steps = emitter, layer, arrays, steps
         rows = self._rows = arrays.tiling.rows
-        self._sums, self._largest, self._saturated = (
-            scratch.take(name, rows) for name in ("the bias gradients", "the largest δ", "saturated δ")
-        )
+        self._sums, self._noted = scratch.take("the bias gradients", rows), scratch.take("what is noted", Noted.COUNT)
         self.exponents = Exponents(emitter, scratch, arrays)
         self.places, self._of_bias = self.exponents.take(), self.exponents.take()
 
@@ -145,37 +143,30 @@ class IntegerBias:
         """Set everything to 0, and bring the exponents."""
         if len(steps) < self._steps:
             raise PlanError("with integers the backward pass is one program: no memory budget can be kept")
-        for operand in (self._sums, self._largest, self._saturated):
-            self._emitter.vector(VectorOp.MULTIPLY, operand, ZERO, ZERO, inner=self._rows)
+        self._emitter.vector(VectorOp.MULTIPLY, self._sums, ZERO, ZERO, inner=self._rows)
+        self._take_noted()
         self.exponents.begin()
         self.exponents.with_rows(self.places, Constant.DELTA_PLACES)
         self.exponents.with_rows(self._of_bias, Constant.BIAS, minus=True)
+
+    def _take_noted(self) -> None:
+        """Take what has been noted, which is forgotten then."""
+        for place, op in ((Noted.EXPONENT, VectorOp.NOTED_EXPONENT), (Noted.CLAMPED, VectorOp.NOTED_CLAMPED)):
+            self._emitter.vector(op, self._noted.at(place), ZERO, inner=1)
 
     def end(self, steps: range) -> None:
         """Convert and store db, and store what is known of δ."""
         emitter, rows = self._emitter, self._rows
         emitter.vector(VectorOp.CONVERT, self._sums, self._sums, self._of_bias, inner=rows)
-        for operand, array in (
-            (self._sums, self._layer.db), (self._largest, self._arrays.largest),
-            (self._saturated, self._arrays.saturated),
-        ):  # fmt: skip
-            emitter.store(operand, Location(array, 0), Traffic.WEIGHTS, 1, rows)
+        emitter.store(self._sums, Location(self._layer.db, 0), Traffic.WEIGHTS, 1, rows)
+        self._take_noted()
+        emitter.store(self._noted, Location(self._arrays.noted, 0), Traffic.DELTAS, 1, Noted.COUNT)
 
     def add(self, numbers: Operand, batch_tile: int, span: Span, size: int) -> None:
         """Add the integers of a span of units, [tile][gate][b]."""
-        self._collect(VectorOp.ADD_INTEGERS, self._sums, numbers, span, size)
-
-    def take_largest(self, scaled: Operand, span: Span, size: int) -> None:
-        """Take in δ times the powers of two of their rows."""
-        self._collect(VectorOp.LARGEST, self._largest, scaled, span, size)
-
-    def count(self, saturated: Operand, span: Span, size: int) -> None:
-        """Count what was clamped."""
-        self._collect(VectorOp.ADD_INTEGERS, self._saturated, saturated, span, size)
-
-    def _collect(self, op: VectorOp, to: Operand, values: Operand, span: Span, size: int) -> None:
-        gates, each = self._arrays.tiling.gates, values.at(0, outer=1, inner=size)
-        total = to.at(gates * span.first, outer=0)
+        gates, each = self._arrays.tiling.gates, numbers.at(0, outer=1, inner=size)
+        total = self._sums.at(gates * span.first, outer=0)
+        op = VectorOp.ADD_INTEGERS
         self._emitter.vector(op, total, total, each, outer=size, inner=gates * span.count, serial=True)
 
 
@@ -194,8 +185,12 @@ class IntegerBackwardStage(BackwardStage):
 
     def _reserve(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
         super()._reserve(scratch, most, size, False)
-        gates, tile = self._integers.tiling.gates, self._config.tile_sums
-        self._numbers, self._temporary = (scratch.take("integers of δ", gates * most * size) for _ in range(2))
+        tiling, tile = self._integers.tiling, self._config.tile_sums
+        self._numbers = scratch.take("integers of δ", tiling.gates * most * size)
+        self._digits = scratch.take("digits of δ", PLANES * most * size)
+        of_block = PLANES * tiling.gates * self._config.lanes
+        sets = scratch.take("digits of δ, transposed", DIGIT_SETS * of_block)
+        self._sets, self._turn = [sets.at(n * of_block) for n in range(DIGIT_SETS)], 0
         self._buffer = scratch.take("gradients of operands", tile * size)
         self._passed = scratch.take("passed gradients", tile * size) if self._masking else self._buffer
 
@@ -220,49 +215,63 @@ class IntegerBackwardStage(BackwardStage):
         return [self._numbers]
 
     def _store_deltas(self, cells: Cells) -> None:
-        """Store δ as integers: as it is sent for Wᵀδ, and transposed for dW. Note what is to be known of it."""
-        emitter, bias, size = self._emitter, self._bias, cells.size
+        """Store the digits of δ: as they are sent for Wᵀδ, and transposed for dW. Bias and notes take all of it."""
+        emitter, bias, size, span = self._emitter, self._bias, cells.size, cells.span
         gates = self._integers.tiling.gates
-        rows, first = gates * cells.span.count, gates * cells.span.first
-        delta = self._vectors.array(self._layer.product.deltas[0]).at(0, outer=size)
-        numbers, temporary = (operand.at(0, outer=size) for operand in (self._numbers, self._temporary))
-        places, of_rows = (each.at(first, outer=1, inner=0) for each in (bias.places, bias.exponents.of_rows))
-        run = partial(emitter.vector, outer=rows, inner=size)
-        bits = self._network.delta_bits
-        prunes = self._layer.storage.compressed
-        if prunes:
-            run(VectorOp.MULTIPLY, temporary, delta, NEEDED_SCALE)
-            run(VectorOp.MULTIPLY, numbers, ZERO, ZERO)
-            run(VectorOp.SELECT, numbers, temporary, delta)
-        run(VectorOp.QUANTISE, numbers, numbers if prunes else delta, places, bits=bits)
-        location = self._integers.delta.at(cells.step, cells.batch_tile, first)
-        emitter.store(self._numbers, location, Traffic.DELTAS, 1, rows * size)
-        self._transpose(cells, first, rows)
-        run(VectorOp.SCALE, temporary, delta, of_rows)
-        bias.take_largest(self._temporary, cells.span, size)
-        run(VectorOp.SATURATED, temporary, delta, places, bits=bits)
-        bias.count(self._temporary, cells.span, size)
-        if prunes:  # the bias sums all of δ
-            run(VectorOp.QUANTISE, numbers, delta, places, bits=bits)
+        delta = self._vectors.array(self._layer.product.deltas[0])
+        numbers, places = self._numbers.at(0, outer=size), bias.places.at(gates * span.first, outer=1, inner=0)
+        emitter.vector(
+            VectorOp.QUANTISE, numbers, delta.at(0, outer=size), places, outer=gates * span.count, inner=size,
+            bits=self._network.delta_bits,
+        )  # fmt: skip
+        for tile in range(span.count):
+            of_gates = delta.at(tile * gates * size, outer=1, inner=size)
+            of_tile = bias.places.at(gates * (span.first + tile), outer=0, inner=1)
+            words = self._digits.at(PLANES * tile * size, outer=1, inner=0)
+            for plane, op in enumerate(_DIGITS):
+                self._digit(op, words.at(plane * size), of_gates, of_tile, outer=size, inner=gates)
+        location = self._integers.delta.at(cells.step, cells.batch_tile, span.first)
+        emitter.store(self._digits, location, Traffic.DELTAS, 1, PLANES * span.count * size)
+        for tile in range(span.count):
+            for block in range(ceil_div(size, self._integers.tiling.block)):
+                self._transpose(cells, tile, block)
 
-    def _transpose(self, cells: Cells, first: int, rows: int) -> None:
-        """Write the integers of a span's rows, those of each as words of all sequences side by side."""
+    def _digit(self, op: VectorOp, to: Operand, values: Operand, places: Operand, *, outer: int, inner: int) -> None:
+        self._emitter.vector(op, to, values, places, outer=outer, inner=inner, bits=self._network.delta_bits)
+
+    def _transpose(self, cells: Cells, tile: int, block: int) -> None:
+        """Write the digits of a tile's rows and a block of sequences, those of each row as words of these.
+
+        Byte k of word l is sequence k·lanes + l of the block.
+        """
         tiling, transposed = self._integers.tiling, self._integers.transposed
-        lanes, beats = tiling.config.lanes, tiling.config.vector_beats
+        gates, lanes, beats, size = tiling.gates, tiling.config.lanes, tiling.config.vector_beats, cells.size
+        delta = self._vectors.array(self._layer.product.deltas[0]).at(tile * gates * size)
+        first, words = block * tiling.block, self._sets[self._turn % DIGIT_SETS]
+        self._turn += 1
+        left = min(tiling.block, size - first)
+        whole, rest = divmod(left, lanes)  # vectors of all words' bytes, and words with one more
+        row = gates * (cells.span.first + tile)
+        for gate in range(gates):
+            places = self._bias.places.at(row + gate, outer=0, inner=0)
+            for plane, op in enumerate(_DIGITS):
+                to = words.at((plane * gates + gate) * lanes, outer=1, inner=0)
+                values = delta.at(gate * size + first, outer=1, inner=lanes)
+                if rest:
+                    self._digit(op, to, values, places, outer=rest, inner=whole + 1)
+                if whole:
+                    some = to.at(rest), values.at(rest)
+                    self._digit(op, *some, places, outer=lanes - rest, inner=whole)
+        place = cells.batch_tile * tiling.tile_blocks + block
         for number, run in enumerate(tiling.row_runs):
-            begin, end = max(first, run.first), min(first + rows, run.first + run.count)
-            if begin >= end:
-                continue
-            for block in range(tiling.tile_blocks):
-                count = min(lanes, cells.size - block * lanes)
-                if count <= 0:
-                    continue
-                place = cells.batch_tile * tiling.tile_blocks + block
-                source = self._numbers.at((begin - first) * cells.size + block * lanes, outer=cells.size)
-                location = transposed.at(number, cells.step, place).at((begin - run.first) * lanes)
+            begin, end = max(row, run.first), min(row + gates, run.first + run.count)
+            for plane in range(PLANES if begin < end else 0):
+                source = words.at((plane * gates + begin - row) * lanes, outer=lanes)
+                location = transposed.at(number, cells.step, place).at(plane * transposed.plane_vectors(number))
                 self._emitter.transpose(
-                    source, location, gates=end - begin, target=transposed.window(number), beat=0, rows=count,
-                    lanes=lanes, outer_beats=lanes * beats, lane_beats=beats,
+                    source, location.at((begin - run.first) * lanes), gates=end - begin,
+                    target=transposed.window(number), beat=0, rows=min(left, lanes), lanes=lanes,
+                    outer_beats=lanes * beats, lane_beats=beats,
                     channel_beats=transposed.channel_vectors(number) * beats, kind=Traffic.DELTAS, read_here=True,
                 )  # fmt: skip
 

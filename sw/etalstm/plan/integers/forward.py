@@ -3,47 +3,20 @@
 from typing import Any
 
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.products import Broadcast, Columns, Multiplier
+from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, WeightGroup, convert
 from etalstm.plan.memory.arrays import LayerArrays
-from etalstm.plan.memory.integer_arrays import Constant, Numbers
-from etalstm.plan.memory.integer_tiling import AREAS, WORD_BYTES, IntegerTiling
+from etalstm.plan.memory.integer_arrays import Constant
+from etalstm.plan.memory.integer_tiling import AREAS
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
-from etalstm.plan.memory.tiling import Partition, Span, ceil_div
+from etalstm.plan.memory.tiling import Span, cut
 from etalstm.plan.passes.forward import ForwardLayer, ForwardStage, Job
 from etalstm.plan.passes.sums import ProductSums
-from etalstm.plan.passes.vectors import ZERO, Elsewhere, Steps
+from etalstm.plan.passes.vectors import Elsewhere, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp
-from etalstm_hw.contract.integers import WEIGHT_BITS
-
-
-class Packer:
-    """Stores integers as the lanes multiply by them: four tiles of an operand in a vector of words.
-
-    `words` is scratch memory for a vector of each sequence.
-    """
-
-    def __init__(self, emitter: Emitter, tiling: IntegerTiling, words: Operand):
-        self._emitter, self._tiling, self._words = emitter, tiling, words
-
-    def store(self, numbers: Numbers, entry: int, batch_tile: int, values: Operand, span: Span, size: int) -> None:
-        """Store the integers of whole groups of tiles, [tile][b], of one step."""
-        element = (entry * self._tiling.pair_blocks + batch_tile * self._tiling.tile_blocks) * self._tiling.config.lanes
-        for first in range(0, span.count, WORD_BYTES):
-            count = min(WORD_BYTES, span.count - first)
-            pack(self._emitter, self._words, values.at(first * size), count, size, size)
-            location = numbers.packed.at((span.first + first) // WORD_BYTES, element)
-            place = Location(location.array, location.vector, (entry, batch_tile))
-            self._emitter.store(self._words, place, Traffic.ACTIVATIONS, 1, size)
-
-
-def pack(emitter: Emitter, words: Operand, values: Operand, count: int, stride: int, size: int) -> None:
-    """Make vectors of words, each of the lowest bytes of `count` vectors that are `stride` apart."""
-    for number in reversed(range(count)):
-        below = ZERO if number == count - 1 else words
-        emitter.vector(VectorOp.INSERT, words, values.at(number * stride), below, inner=size)
+from etalstm_hw.contract.integers import WEIGHT_BITS, WORD_BYTES
 
 
 class IntegerForwardStage(ForwardStage):
@@ -68,7 +41,6 @@ class IntegerForwardStage(ForwardStage):
         self._exponents = Exponents(emitter, scratch, arrays)
         self._of = {name: self._exponents.take() for name in ("x", "h")}
         self._multiplier = Multiplier(config, emitter)
-        self._packer = Packer(emitter, tiling, scratch.take("packed words", network.batch.size))
 
     def _make_sums(
         self, config: Config, products: tuple[LayerArrays, ...], shares: bool, skips: bool
@@ -82,16 +54,15 @@ class IntegerForwardStage(ForwardStage):
             self._exponents.with_rows(self._of[name], constant)
         rows = self._arrays.tiling.rows
         self._emitter.load(self._bias, Location(self._layer.bias, 0), Traffic.WEIGHTS, 1, rows)
-        spans = self.tiling.unit_spans
-        matrices = [self._columns(name, span) for name in ("h", "x") for span in spans]
+        matrices = [self._columns(name, span) for name in ("h", "x") for span in self.tiling.unit_spans]
         if self._multiplier.fits(*matrices):
             for columns in matrices:
                 self._multiplier.keep(columns)
 
     def _columns(self, operand: str, span: Span) -> Columns:
-        """Give the weights of a span's rows."""
-        groups = Span(self.gates * span.first // WORD_BYTES, ceil_div(self.gates * span.count, WORD_BYTES))
-        return Columns(self._arrays.rows[operand], groups)
+        """Give the weights of a span's rows: a group is those of a tile of units."""
+        packed = self._arrays.rows[operand]
+        return Columns(tuple(WeightGroup(packed, tile) for tile in range(span.first, span.first + span.count)))
 
     def _areas(self, job: Job) -> tuple[Operand, Operand]:
         """Give where the sums of a job lie: with x, and with the other operand."""
@@ -107,9 +78,10 @@ class IntegerForwardStage(ForwardStage):
         self._sum("h", job, self._areas(job)[1])
 
     def _sum(self, operand: str, job: Job, sums: Operand) -> None:
-        numbers, partition = self._arrays.operands[operand], self._arrays.tiling.columns_of(operand)
-        location = numbers.sent.at(job.step + numbers.first, job.batch_tile)
-        array = broadcast_of(location, partition, job.size)
+        numbers, tiling = self._arrays.operands[operand], self._arrays.tiling
+        location, groups = numbers.digits.at(job.step + numbers.first, job.batch_tile), tiling.groups_of(operand)
+        blocks = tiling.columns_of(operand).channels * groups
+        array = Broadcast(location, 0, groups, blocks, job.size, False, Traffic.ACTIVATIONS)
         self._multiplier.multiply(array, self._columns(operand, job.span), sums)
 
     def _sums_of(self, job: Job) -> Elsewhere:
@@ -117,40 +89,32 @@ class IntegerForwardStage(ForwardStage):
         emitter, size, rows, first = self._emitter, job.size, job.row_tiles, self.gates * job.span.first
         bias = self._bias.at(first, outer=1, inner=0)
         for name, area in zip(("x", "h"), self._areas(job), strict=True):
-            convert_rows(emitter, self._config, self._terms, area, self._of[name].at(first), rows, size)
+            self._convert(area, self._of[name].at(first), rows, size)
             terms, z = (operand.at(0, outer=size) for operand in (self._terms, self._z))
             emitter.vector(VectorOp.ADD, z, terms, bias if name == "x" else z, outer=rows, inner=size)
         names = self._stage.sums
         return {name: self._z.at(gate * size, outer=self.gates * size) for gate, name in enumerate(names)}
 
+    def _convert(self, sums: Operand, exponents: Operand, rows: int, size: int) -> None:
+        """Convert the sums of so many vectors of rows, tile by tile."""
+        tile, of_tile = self._config.tile_sums, self._config.of_stream(size) * self._config.tile_sums
+        for number, some in enumerate(cut(rows, tile)):
+            to, of_rows = self._terms.at(some.first * size), exponents.at(some.first)
+            convert(self._emitter, self._config, to, sums.at(number * of_tile), of_rows, some.count, size)
+
     def cells(self, job: Job) -> None:
-        """Compute the cells; then store what they give as integers."""
+        """Compute the cells; then store what they give as integers, four tiles in a vector of words."""
         super().cells(job)
         output, span, size = self._vectors.array(self._cell.output), job.span, job.size
         places = self._exponents.constant(Constant.PLACES)
-        self._emitter.vector(VectorOp.QUANTISE, self._terms, output, places, inner=span.count * size, bits=WEIGHT_BITS)
-        numbers, entry = self._arrays.output, job.step + 1
-        location = numbers.sent.at(entry, job.batch_tile, span.first)
-        self._emitter.store(self._terms, location, Traffic.ACTIVATIONS, 1, span.count * size)
-        self._packer.store(numbers, entry, job.batch_tile, self._terms, span, size)
-
-
-def broadcast_of(location: Location, partition: Partition, sequences: int) -> Broadcast:
-    """Give a step of an operand as it is sent."""
-    blocks = partition.channels * partition.tiles
-    return Broadcast(location, 0, partition.tiles, blocks, 1, sequences, False, Traffic.ACTIVATIONS)
-
-
-def convert_rows(
-    emitter: Emitter, config: Config, to: Operand, sums: Operand, exponents: Operand, rows: int, size: int
-) -> None:
-    """Convert sums of so many vectors, tile by tile, to [vector][b]; each vector has an exponent."""
-    tile = config.tile_sums
-    for first in range(0, rows, tile):
-        count = min(tile, rows - first)
-        of_tile = sums.at(first * config.summed(size), outer=1, inner=tile)
-        exponent = exponents.at(first, outer=min(1, exponents.inner), inner=0)
-        emitter.vector(VectorOp.CONVERT, to.at(first * size, outer=size), of_tile, exponent, outer=count, inner=size)
+        digits, entry = self._arrays.output.digits, job.step + 1
+        groups = cut(span.count, WORD_BYTES)
+        for number, tiles in enumerate(groups):
+            values = output.at(tiles.first * size, outer=1, inner=size)
+            words = self._terms.at(number * size, outer=1, inner=0)
+            self._emitter.vector(VectorOp.BYTES, words, values, places, outer=size, inner=tiles.count, bits=WEIGHT_BITS)
+        location = digits.at(entry, job.batch_tile, span.first // WORD_BYTES)
+        self._emitter.store(self._terms, location, Traffic.ACTIVATIONS, 1, len(groups) * size)
 
 
 class IntegerForwardLayer(ForwardLayer):

@@ -3,17 +3,17 @@
 from itertools import count
 
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.products import Broadcast, Columns, Multiplier
+from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, OperandGroup, convert
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import OPERANDS, Constant, IntegerArrays
-from etalstm.plan.memory.integer_tiling import WORD_BYTES
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
-from etalstm.plan.memory.tiling import Span, spans
+from etalstm.plan.memory.tiling import Span, cut, spans
 from etalstm.plan.passes.vectors import NO_STEPS, ZERO, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp
+from etalstm_hw.contract.integers import WORD_BYTES
 
 
 class IntegerGradientLayer:
@@ -36,55 +36,56 @@ class IntegerGradientLayer:
 
     def emit(self) -> None:
         """Append the layer's instructions; gradients and norms are left in memory."""
-        for operand in OPERANDS:
-            self._sum_operand(operand)
+        tiling, config = self._arrays.tiling, self._config
+        scratch, most = Scratch(config), max(run.count for run in tiling.row_runs) * config.lanes  # rows at a time
+        slots = min(2 * config.tile_sums, scratch.left // most)
+        self._results, self._next = [scratch.take("gradients", most) for _ in range(slots)], 0
+        places = [(name, group) for name in OPERANDS for group in range(tiling.groups_of(name))]
+        tiles = max(1, self._half // (config.tile_sums * config.of_stream(most)))
+        for some in cut(len(places), tiles * config.row_vectors):
+            self._sum_columns(places[some.first : some.first + some.count])
         self._finish()
 
-    def _sum_operand(self, operand: str) -> None:
-        """Sum dW of an operand's columns, a run of rows after the other."""
-        tiling, numbers = self._arrays.tiling, self._arrays.operands[operand]
-        scratch, tile = Scratch(self._config), self._config.tile_sums
-        most = max(run.count for run in tiling.row_runs) * self._config.lanes  # rows at a time
-        groups = tiling.column_groups(operand)
-        at_once = max(1, self._half // (tile * most)) * self._config.row_vectors
-        self._results = scratch.take("gradients", most * min(at_once, groups) * WORD_BYTES)
-        for some in (Span(f, min(at_once, groups - f)) for f in range(0, groups, at_once)):
-            columns = Columns(numbers.packed, some)
-            self._multiplier = Multiplier(self._config, self._emitter)
-            if self._multiplier.fits(columns):
-                self._multiplier.keep(columns, Traffic.ACTIVATIONS)
-            for channel in range(tiling.units.channels):
-                for number in range(len(tiling.row_runs)):
-                    self._sum(operand, channel, number, columns)
+    def _sum_columns(self, places: list[tuple[str, int]]) -> None:
+        """Sum dW of some groups of columns, a run of rows after the other."""
+        tiling = self._arrays.tiling
+        columns = Columns(tuple(OperandGroup(self._arrays, *place) for place in places))
+        self._multiplier = Multiplier(self._config, self._emitter)
+        if self._multiplier.fits(columns):
+            self._multiplier.keep(columns, Traffic.ACTIVATIONS)
+        for channel in range(tiling.units.channels):
+            for number in range(len(tiling.row_runs)):
+                self._sum(channel, number, columns, places)
 
-    def _sum(self, operand: str, channel: int, number: int, columns: Columns) -> None:
+    def _sum(self, channel: int, number: int, columns: Columns, places: list[tuple[str, int]]) -> None:
         """Sum dW of a run of a channel's rows and some groups of columns; give it to the rows' owner."""
-        tiling, emitter, transposed = self._arrays.tiling, self._emitter, self._arrays.transposed
-        run, lanes, tile = tiling.row_runs[number], self._config.lanes, self._config.tile_sums
-        rows = run.count * lanes
+        tiling, transposed = self._arrays.tiling, self._arrays.transposed
+        rows = tiling.row_runs[number].count * self._config.lanes
         sums = Operand(Memory.SUMS, self._half * (self._turn % 2))
         self._turn += 1
         for steps in self._runs:
             location = transposed.at(number, steps.start, 0).at(channel * transposed.channel_vectors(number))
-            blocks = len(steps) * tiling.pair_blocks
-            array = Broadcast(
-                location, transposed.window(number), blocks, blocks, 1, rows, True, Traffic.DELTAS, Traffic.ACTIVATIONS
-            )
-            entry = self._arrays.operands[operand].first + steps.start
-            of_steps = Columns(columns.packed, columns.groups, entry * tiling.pair_blocks * lanes)
+            blocks, kinds = len(steps) * tiling.pair_blocks, (Traffic.DELTAS, Traffic.ACTIVATIONS)
+            array = Broadcast(location, transposed.window(number), blocks, blocks, rows, True, *kinds)
+            of_steps = Columns(columns.groups, steps.start * tiling.pair_blocks * tiling.block)
             self._multiplier.multiply(array, of_steps, sums, adds=steps is not self._runs[0], backward=True)
-        first = columns.groups.first * WORD_BYTES
-        count = min(columns.groups.count * WORD_BYTES, tiling.columns_of(operand).tiles - first)
-        for of_tile in range(0, count, tile):
-            some = min(tile, count - of_tile)
-            source = sums.at(of_tile * self._config.summed(rows), outer=1, inner=tile)
-            to = self._results.at(of_tile * rows, outer=rows)
-            if self._runs:
-                emitter.vector(VectorOp.CONVERT, to, source, ZERO, outer=some, inner=rows)
-            else:
-                emitter.vector(VectorOp.MULTIPLY, to, ZERO, ZERO, outer=some, inner=rows)
-        for column in range(count):
-            self._give(operand, channel, run, first + column, self._results.at(column * rows, outer=lanes))
+        tile, of_tile = self._config.tile_sums, self._config.tile_sums * self._config.of_stream(rows)
+        for position, (operand, group) in enumerate(places):
+            first = WORD_BYTES * group
+            for place in range(min(WORD_BYTES, tiling.columns_of(operand).tiles - first)):
+                of_tiles, inside = divmod(WORD_BYTES * position + place, tile)
+                source = sums.at(of_tiles * of_tile + inside)
+                self._give(operand, channel, tiling.row_runs[number], first + place, self._convert(source, rows))
+
+    def _convert(self, sums: Operand, rows: int) -> Operand:
+        """Convert the sums of a vector of columns; without a step there are none."""
+        result = self._results[self._next % len(self._results)]
+        self._next += 1
+        if self._runs:
+            convert(self._emitter, self._config, result, sums, ZERO, 1, rows)
+        else:
+            self._emitter.vector(VectorOp.MULTIPLY, result, ZERO, ZERO, inner=rows)
+        return result.at(0, outer=self._config.lanes)
 
     def _give(self, operand: str, channel: int, run: Span, column: int, source: Operand) -> None:
         """Transpose a tile of columns into the window of the rows' owner, [column][row]."""

@@ -1,16 +1,17 @@
 """Products of arrays of integers and matrices: which piece is sent when, and which weights are brought for it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from etalstm.errors import PlanError
-from etalstm.plan.memory.integer_arrays import Packed
+from etalstm.plan.memory.integer_arrays import IntegerArrays, Packed
 from etalstm.plan.memory.integer_tiling import Sent
-from etalstm.plan.memory.operands import Location, Operand
-from etalstm.plan.memory.tiling import Span, ceil_div, spans
+from etalstm.plan.memory.operands import Location, Operand, Parameter
+from etalstm.plan.memory.tiling import Span, ceil_div, cut, spans
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
-from etalstm_hw.contract import Memory, Traffic
+from etalstm_hw.contract import Memory, Traffic, VectorOp
+from etalstm_hw.contract.integers import WORD_BYTES
 
 
 @dataclass(frozen=True)
@@ -21,37 +22,109 @@ class Broadcast:
     -------
     location : Location    of its first block in every channel's window
     channel : int          that has the first block
-    tiles, blocks : int    blocks of a channel; blocks in all
-    gates, sequences : int
-    wide : bool            integers have up to two digits
+    of_channel, blocks : int    blocks of a channel; blocks in all
+    sequences : int
+    wide : bool            numbers have two digits
     kind, weights : Traffic    what it counts as, and what it is multiplied by
     """
 
     location: Location
     channel: int
-    tiles: int
+    of_channel: int
     blocks: int
-    gates: int
     sequences: int
     wide: bool
     kind: Traffic
     weights: Traffic = Traffic.WEIGHTS
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Vectors that sums are made for: some groups of a matrix, from an element of its on.
+class Group(Protocol):
+    """Four vectors whose weights of an element are a vector of words."""
 
-    Members
-    -------
-    packed : Packed
-    groups : Span
-    element : int    of the matrix that meets the first one that is sent
-    """
+    @property
+    def key(self) -> tuple:
+        """What tells it from others."""
+
+    @property
+    def elements(self) -> int:
+        """Elements that there are."""
+
+    def bring(self, emitter: Emitter, to: Operand, elements: range, kind: Traffic) -> None:
+        """Load the weights of some elements: of each to the next vector of `to`."""
+
+
+@dataclass(frozen=True)
+class WeightGroup:
+    """A group of a matrix of weights."""
 
     packed: Packed
-    groups: Span
+    number: int
+
+    @property
+    def key(self) -> tuple:
+        """Its array and number."""
+        return self.packed.array.name, self.number
+
+    @property
+    def elements(self) -> int:
+        """Elements of the matrix."""
+        return self.packed.elements
+
+    def bring(self, emitter: Emitter, to: Operand, elements: range, kind: Traffic) -> None:
+        """Load them at once."""
+        emitter.load(to, self.packed.at(self.number, elements.start), kind, 1, len(elements))
+
+
+@dataclass(frozen=True)
+class OperandGroup:
+    """A group of x or of the other operand, by which δ is multiplied: elements are steps and sequences."""
+
+    arrays: IntegerArrays
+    operand: str
+    number: int
+
+    @property
+    def key(self) -> tuple:
+        """Its array, the first entry and its number."""
+        numbers = self.arrays.operands[self.operand]
+        return numbers.digits.sent.array.name, numbers.first, self.number
+
+    @property
+    def elements(self) -> int:
+        """Of all steps, sequences that are not there included."""
+        tiling = self.arrays.tiling
+        return tiling.steps * tiling.pair_blocks * tiling.block
+
+    def bring(self, emitter: Emitter, to: Operand, elements: range, kind: Traffic) -> None:
+        """Load those of each step and batch tile at once. Elements begin and end with a block."""
+        tiling, numbers = self.arrays.tiling, self.arrays.operands[self.operand]
+        pair = tiling.tile_blocks * tiling.block
+        for number in range(elements.start // pair, ceil_div(elements.stop, pair)):
+            step, batch_tile = divmod(number, tiling.batch.count)
+            first = max(elements.start - number * pair, 0)
+            end = min(elements.stop - number * pair, tiling.batch.size_of(batch_tile))
+            if first < end:
+                location = numbers.digits.at(step + numbers.first, batch_tile, self.number).at(first)
+                place = number * pair + first - elements.start
+                emitter.load(to.at(place * to.inner), location, kind, 1, end - first)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Vectors that sums are made for, from an element of theirs on, which meets the first one that is sent."""
+
+    groups: tuple[Group, ...]
     element: int = 0
+
+    @property
+    def key(self) -> tuple:
+        """What tells its groups from others."""
+        return tuple(group.key for group in self.groups)
+
+    @property
+    def elements(self) -> int:
+        """Elements that there are."""
+        return self.groups[0].elements
 
 
 class Multiplier:
@@ -74,18 +147,18 @@ class Multiplier:
     def keep(self, columns: Columns, kind: Traffic = Traffic.WEIGHTS) -> None:
         """Bring a matrix that stays; :meth:`fits` has told that there is room."""
         to = Operand(Memory.WEIGHTS, self._first)
-        self._bring(columns, range(columns.packed.elements), to, kind)
-        self._kept[_key(columns)] = to
+        self._bring(columns, range(columns.elements), to, kind)
+        self._kept[columns.key] = to
         self._first += self._vectors(columns)
 
     def multiply(
         self, array: Broadcast, columns: Columns, sums: Operand, *, adds: bool = False, backward: bool = False
     ) -> None:
         """Sum the products of an array and a matrix: sums of its tiles follow each other, added to others or not."""
-        block = array.gates * self._config.lanes  # elements
-        kept = self._kept.get(_key(columns))
-        most = self._sent.most_blocks(array.gates, array.sequences)
-        tiles = ceil_div(columns.groups.count, self._of_row)
+        block = WORD_BYTES * self._config.lanes  # elements
+        kept = self._kept.get(columns.key)
+        most = self._sent.most_blocks(array.sequences, array.wide)
+        tiles = ceil_div(len(columns.groups), self._of_row)
         if kept is None:
             at_once = (self._end - self._first) // 2 // self._of_row // block
             if not at_once:
@@ -94,9 +167,10 @@ class Multiplier:
                     f"{2 * block * self._of_row} vectors"
                 )
             most, tiles = min(most, max(1, at_once // tiles)), min(tiles, at_once)
-        for some in self._cut(columns.groups, tiles):
+        for some in cut(len(columns.groups), tiles * self._of_row):
+            groups = columns.groups[some.first : some.first + some.count]
             for piece in spans(array.blocks, most):
-                self._piece(array, piece, Columns(columns.packed, some, columns.element), kept, sums, adds, backward)
+                self._piece(array, piece, Columns(groups, columns.element), kept, sums, adds, backward)
             sums = sums.at(ceil_div(some.count, self._of_row) * self._of_tile(array))
 
     def _piece(
@@ -104,7 +178,7 @@ class Multiplier:
         backward: bool,
     ) -> None:  # fmt: skip
         """Send some blocks, and multiply them."""
-        block, tiles = array.gates * self._config.lanes, ceil_div(columns.groups.count, self._of_row)
+        block, tiles = WORD_BYTES * self._config.lanes, ceil_div(len(columns.groups), self._of_row)
         first = columns.element + piece.first * block
         if kept is None:
             rows = piece.count * block
@@ -113,38 +187,43 @@ class Multiplier:
             self._turn += 1
             self._bring(columns, range(first, first + rows), weights, array.weights)
         else:
-            rows, weights = columns.packed.elements, kept.at(first * self._of_row)
-        channel, tile = divmod(piece.first, array.tiles)
+            rows, weights = columns.elements, kept.at(first * self._of_row)
+        channel, tile = divmod(piece.first, array.of_channel)
         self._emitter.send(
-            array.location, array.kind, channel=array.channel + channel, tile=tile, tiles=array.tiles,
-            blocks=piece.count, gates=array.gates, sequences=array.sequences, wide=array.wide, repeats=tiles,
+            array.location, array.kind, channel=array.channel + channel, tile=tile, tiles=array.of_channel,
+            blocks=piece.count, sequences=array.sequences, wide=array.wide, repeats=tiles,
         )  # fmt: skip
         touched = ((tiles - 1) * rows + piece.count * block) * self._of_row
         summed = tiles * self._of_tile(array)
         adds = adds or piece.first > 0
-        self._emitter.product(weights, touched, rows, sums, summed, adds=adds, backward=backward)
+        self._emitter.product(weights, touched, rows if tiles > 1 else 0, sums, summed, adds=adds, backward=backward)
 
     def _of_tile(self, array: Broadcast) -> int:
-        """Vectors of the sums of a tile."""
-        return self._config.tile_sums * self._config.summed(array.sequences)
+        """Vectors of the sums of a tile in a stream."""
+        return self._config.tile_sums * self._config.of_stream(array.sequences)
 
     def _bring(self, columns: Columns, elements: range, to: Operand, kind: Traffic) -> None:
         """Load the groups of a tile side by side, tile by tile."""
-        for number in range(columns.groups.count):
+        for number, group in enumerate(columns.groups):
             tile, place = divmod(number, self._of_row)
             lane = to.at(tile * len(elements) * self._of_row + place, outer=1, inner=self._of_row)
-            source = columns.packed.at(columns.groups.first + number, elements.start)
-            self._emitter.load(lane, source, kind, 1, len(elements))
-
-    def _cut(self, groups: Span, tiles: int) -> Iterator[Span]:
-        """Cut groups into as many as so many tiles have."""
-        step = tiles * self._of_row
-        for first in range(0, groups.count, step):
-            yield Span(groups.first + first, min(step, groups.count - first))
+            group.bring(self._emitter, lane, elements, kind)
 
     def _vectors(self, columns: Columns) -> int:
-        return ceil_div(columns.groups.count, self._of_row) * self._of_row * columns.packed.elements
+        return ceil_div(len(columns.groups), self._of_row) * self._of_row * columns.elements
 
 
-def _key(columns: Columns) -> tuple:
-    return columns.packed.array.name, columns.groups
+def convert(
+    emitter: Emitter, config: Config, to: Operand, sums: Operand, exponents: Operand | Parameter, rows: int, size: int
+) -> None:
+    """Convert sums of so many vectors of a tile, and of `size` sequences, to [vector][b].
+
+    Each vector has an exponent, or all share one.
+    """
+    own = config.of_stream(size)
+    if isinstance(exponents, Operand):
+        exponents = exponents.at(0, outer=min(1, exponents.inner), inner=0)
+    for number, some in enumerate(cut(size, own)):
+        source = sums.at(number * config.queue_depth, outer=1, inner=config.tile_sums)
+        result = to.at(some.first, outer=size)
+        emitter.vector(VectorOp.CONVERT, result, source, exponents, outer=rows, inner=some.count)

@@ -1,12 +1,11 @@
 """Programs of the optimiser with integers: a step, the rows' exponents, and the weights as integers."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.forward import pack
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import OPERANDS, Constant, IntegerArrays
-from etalstm.plan.memory.integer_tiling import WORD_BYTES
 from etalstm.plan.memory.operands import Location, Operand, Scratch
 from etalstm.plan.memory.tiling import UPDATE_ARRAYS, Span, spans
 from etalstm.plan.passes.update import WEIGHT_DECAY, UpdateSteps
@@ -14,7 +13,7 @@ from etalstm.plan.passes.vectors import ZERO
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Traffic, VectorOp
-from etalstm_hw.contract.integers import WEIGHT_BITS
+from etalstm_hw.contract.integers import WEIGHT_BITS, WORD_BYTES
 
 
 class IntegerUpdateLayer:
@@ -55,12 +54,16 @@ class IntegerUpdateLayer:
         self._emitter.join_parts()
         self._find_exponents()
         self._quantise()
-        self._emitter.join_parts()
-        self._pack_columns()
 
-    def _load(self, to: Operand, span: Span) -> None:
-        location = Location(self._layer.weights, span.first * self._rows)
-        self._emitter.load(to, location, Traffic.WEIGHTS, 1, span.count * self._rows)
+    def _load(self, to: Operand, span: Span, rows: Span | None = None) -> None:
+        """Bring the weights of some columns, and of all rows or some, [column][row]."""
+        first, load = span.first * self._rows, partial(self._emitter.load, kind=Traffic.WEIGHTS)
+        if rows is None or rows.count == self._rows:
+            load(to, Location(self._layer.weights, first), outer=1, inner=span.count * self._rows)
+            return
+        for column in range(span.count):
+            location = Location(self._layer.weights, first + column * self._rows + rows.first)
+            load(to.at(column * rows.count), location, outer=1, inner=rows.count)
 
     def _find_exponents(self) -> None:
         """Find the largest weight of each row; store the exponents."""
@@ -77,65 +80,62 @@ class IntegerUpdateLayer:
         emitter.store(largest, Location(self._arrays.exponents, 0), Traffic.WEIGHTS, 1, rows)
 
     def _quantise(self) -> None:
-        """Make integers, a tile of columns after the other; pack them, and give them to the columns' owners."""
-        scratch, emitter, rows, lanes = Scratch(self._config), self._emitter, self._rows, self._config.lanes
+        """Make integers of the weights, a group of columns after the other, for the rows' and the columns' owners."""
+        scratch, emitter, tiling = Scratch(self._config), self._emitter, self._arrays.tiling
         exponents = Exponents(emitter, scratch, self._arrays)
         exponents.begin()
-        places = exponents.take()
-        exponents.with_rows(places, Constant.WEIGHT_PLACES, minus=True)
-        weights, words = scratch.take("weights", lanes * rows), scratch.take("packed words", lanes)
+        self._places = exponents.take()
+        exponents.with_rows(self._places, Constant.WEIGHT_PLACES, minus=True)
+        of_unit = tiling.gates * (tiling.block + self._config.lanes)  # weights and words
+        units = max(1, min(tiling.units.tiles, (scratch.left - tiling.block) // of_unit))
+        self._weights = scratch.take("weights", tiling.gates * units * tiling.block)
+        self._words = scratch.take("words of rows", tiling.block)
+        self._transposed = scratch.take("words of columns", tiling.gates * units * self._config.lanes)
         for operand in OPERANDS:
-            partition = self._arrays.tiling.columns_of(operand)
-            first = 0 if operand == "x" else self._arrays.tiling.inputs.padded
-            for channel in range(partition.channels):
-                for tile in range(partition.tiles):
-                    count = partition.lanes_of(tile)
-                    column = first + channel * partition.per_channel + tile * lanes
-                    self._load(weights, Span(column, count))
-                    each = weights.at(0, outer=rows)
-                    emitter.vector(
-                        VectorOp.QUANTISE, each, each, places.at(0, outer=0), outer=count, inner=rows, bits=WEIGHT_BITS
-                    )
-                    self._pack_rows(operand, (channel * partition.tiles + tile) * lanes, weights, words, count)
-                    self._give(operand, channel, tile, weights, count)
+            for channel in range(tiling.columns_of(operand).channels):
+                for group in range(tiling.groups_of(operand)):
+                    for some in spans(tiling.units.tiles, units):
+                        self._quantise_group(operand, channel, group, some)
 
-    def _pack_rows(self, operand: str, element: int, weights: Operand, words: Operand, count: int) -> None:
-        """Pack the rows' integers of some elements: groups of four rows."""
-        for group in range(self._arrays.tiling.row_groups):
-            of_group = weights.at(WORD_BYTES * group, inner=self._rows)
-            pack(self._emitter, words, of_group, min(WORD_BYTES, self._rows - WORD_BYTES * group), 1, count)
-            location = self._arrays.rows[operand].at(group, element)
-            self._emitter.store(words, location, Traffic.WEIGHTS, 1, count)
+    def _quantise_group(self, operand: str, channel: int, group: int, units: Span) -> None:
+        """Quantise the weights of a group of columns, and of some tiles of units."""
+        tiling, partition = self._arrays.tiling, self._arrays.tiling.columns_of(operand)
+        first_tile = WORD_BYTES * group
+        tiles = range(first_tile, min(first_tile + WORD_BYTES, partition.tiles))
+        before = 0 if operand == "x" else tiling.inputs.padded
+        column = before + channel * partition.per_channel + first_tile * partition.lanes
+        columns = sum(map(partition.lanes_of, tiles))
+        rows = Span(tiling.gates * units.first, tiling.gates * units.count)
+        self._load(self._weights, Span(column, columns), rows)
+        element = (channel * tiling.groups_of(operand) + group) * tiling.block
+        for number in range(units.count):
+            unit = units.first + number
+            values = self._weights.at(tiling.gates * number, outer=rows.count, inner=1)
+            places = self._places.at(tiling.gates * unit, outer=0, inner=1)
+            self._make_bytes(self._words.at(0, outer=1, inner=0), values, places, columns, tiling.gates)
+            location = self._arrays.rows[operand].at(unit, element)
+            self._emitter.store(self._words, location, Traffic.WEIGHTS, 1, columns)
+        self._give(operand, channel, group, rows, columns)
 
-    def _give(self, operand: str, channel: int, tile: int, weights: Operand, count: int) -> None:
-        """Transpose the integers of a tile of columns into the window of their owner, [row][tile of columns]."""
-        tiling, beats, lanes = self._arrays.tiling, self._config.vector_beats, self._config.lanes
-        column, columns = tile + (0 if operand == "x" else tiling.inputs.tiles), self._wide_columns
+    def _make_bytes(self, to: Operand, values: Operand, places: Operand, outer: int, inner: int) -> None:
+        op = VectorOp.BYTES
+        self._emitter.vector(op, to, values, places, outer=outer, inner=inner, bits=WEIGHT_BITS)
+
+    def _give(self, operand: str, channel: int, group: int, rows: Span, columns: int) -> None:
+        """Transpose words of a group of columns into the window of their owner, [row].
+
+        Byte k of lane l is column k·lanes + l of the group.
+        """
+        beats, lanes = self._config.vector_beats, self._config.lanes
+        whole, rest = divmod(columns, lanes)
+        places = self._places.at(rows.first, outer=1, inner=0)
+        for lane in range(min(columns, lanes)):
+            values = self._weights.at(lane * rows.count, outer=1, inner=lanes * rows.count)
+            to = self._transposed.at(lane, outer=lanes, inner=0)
+            self._make_bytes(to, values, places, rows.count, whole + (lane < rest))
+        packed = self._arrays.columns[operand]
         self._emitter.transpose(
-            weights.at(0, outer=1, inner=self._rows), Location(self._arrays.wide, column), gates=self._rows,
-            target=channel, beat=0, rows=count, lanes=lanes, outer_beats=lanes * columns * beats,
-            lane_beats=columns * beats, channel_beats=self._rows * lanes * columns * beats, read_here=True,
+            self._transposed.at(0, outer=lanes, inner=1), packed.at(group, rows.first * lanes), gates=rows.count,
+            target=channel, beat=0, rows=min(columns, lanes), lanes=lanes, outer_beats=lanes * beats,
+            lane_beats=beats, channel_beats=self._rows * lanes * beats, read_here=True,
         )  # fmt: skip
-
-    @property
-    def _wide_columns(self) -> int:
-        """Tiles of columns that a channel owns, of both operands."""
-        return self._arrays.tiling.inputs.tiles + self._arrays.tiling.units.tiles
-
-    def _pack_columns(self) -> None:
-        """Pack the columns' integers: groups of four tiles of columns."""
-        tiling, emitter, columns = self._arrays.tiling, self._emitter, self._wide_columns
-        scratch = Scratch(self._config)
-        most = max(1, scratch.left // (2 * (columns + 1)))
-        sets = [(scratch.take("weights", most * columns), scratch.take("packed words", most)) for _ in range(2)]
-        for turn, span in enumerate(spans(tiling.sent_rows, most)):
-            wide, words = sets[turn % 2]
-            location = Location(self._arrays.wide, span.first * columns)
-            emitter.load(wide, location, Traffic.WEIGHTS, 1, span.count * columns, everyone=True)
-            for operand, first in zip(OPERANDS, (0, tiling.inputs.tiles), strict=True):
-                tiles = tiling.columns_of(operand).tiles
-                for group in range(tiling.column_groups(operand)):
-                    of_group = wide.at(first + WORD_BYTES * group, inner=columns)
-                    pack(emitter, words, of_group, min(WORD_BYTES, tiles - WORD_BYTES * group), 1, span.count)
-                    to = self._arrays.columns[operand].at(group, span.first)
-                    emitter.store(words, to, Traffic.WEIGHTS, 1, span.count)

@@ -156,7 +156,7 @@ class LayerAllocation:
         if takes_x and self._tokens:
             tokens = allocate_tokens(self._lanes, self._memory, tiling, self._batch, steps, self._tokens)
         index = self._index(len(stage.kept), tiling, suffix) if compressed and has_stage and stage.kept else None
-        delta = None if compressed and not self._exact else self._gates(f"delta{suffix}", tiling)
+        delta = None if compressed or self._exact else self._gates(f"delta{suffix}", tiling)
         delta_index = needed = None
         if compressed:
             delta_index, needed = self._delta_index(tiling, suffix), self._needed(tiling, suffix)
@@ -165,7 +165,7 @@ class LayerAllocation:
         operand_gradient = self._of_units(f"d{name}", 1)
         dc = self._of_units("dc", 1) if is_last else None
         dh_sum = self._of_units("dh_sum", 1) if self._masked else None
-        integers = self._integers(tiling, delta) if self._exact and delta else None
+        integers = self._integers(tiling) if self._exact else None
         arrays = LayerArrays(
             **vars(parameters), number=self._number, cell=self._cell, stage=stage, product=product, earlier=earlier,
             lanes=share_of_product(self._lanes, stage), tiling=tiling, shards=shards, storage=self._storage,
@@ -225,11 +225,11 @@ class LayerAllocation:
             bias_sums=None, group_bias=None, partial=[],
         )  # fmt: skip
 
-    def _integers(self, tiling: LayerTiling, delta: Sequence) -> IntegerArrays:
+    def _integers(self, tiling: LayerTiling) -> IntegerArrays:
         """Allocate what integers have beside."""
         sizes = self._lanes, tiling.gates, tiling.inputs, tiling.units, self._batch, self._steps
         below = self._below.integers if self._below else None
-        return allocate(self._memory, IntegerTiling(*sizes), self._number, below, delta)
+        return allocate(self._memory, IntegerTiling(*sizes), self._number, below)
 
     def _weights(
         self, tiling: LayerTiling, suffix: str, of_shards: tuple[int, Callable[[], np.ndarray], tuple[int, int]]

@@ -67,6 +67,11 @@ class Span:
     count: int
 
 
+def cut(total: int, step: int) -> list[Span]:
+    """Cut into spans of `step`, of which the last may be shorter."""
+    return [Span(first, min(step, total - first)) for first in range(0, total, step)]
+
+
 def spans(total: int, most: int) -> list[Span]:
     """Cut `total` tiles into as few runs of at most `most` as possible, of nearly equal length."""
     runs = ceil_div(total, most)

@@ -29,7 +29,7 @@ class Emitter:
             Memory.WEIGHTS: config.weight_depth,
             Memory.SCRATCH: config.scratch_depth,
             Memory.BIAS: config.bias_depth,
-            Memory.SUMS: config.queue_depth,
+            Memory.SUMS: config.sums,
         }
         self._known: dict[tuple, VectorSet] = {}
 
@@ -172,21 +172,26 @@ class Emitter:
         )  # fmt: skip
 
     def send(
-        self, source: Location, kind: Traffic, *, channel: int, tile: int, tiles: int, blocks: int, gates: int,
-        sequences: int, wide: bool, repeats: int,
+        self, source: Location, kind: Traffic, *, channel: int, tile: int, tiles: int, blocks: int, sequences: int,
+        wide: bool, repeats: int,
     ) -> None:  # fmt: skip
-        """Send blocks of an array of integers, from `tile` of `channel` on; a channel has so many `tiles`."""
+        """Send blocks of an array of digits, from `tile` of `channel` on; a channel has so many `tiles`."""
         self._program.emit(
             Opcode.SEND, reads=[source.resource], address=self._beat(source), kind=kind, channel=channel, tile=tile,
-            tiles_per_channel=tiles, blocks=blocks, gates=gates, batch=sequences, wide=wide, repeats=repeats,
+            tiles_per_channel=tiles, blocks=blocks, batch=sequences, own=self._config.of_stream(sequences), wide=wide,
+            repeats=repeats,
         )  # fmt: skip
 
     def product(
         self, weights: Operand, weight_vectors: int, rows: int, sums: Operand, sum_vectors: int, *, adds: bool,
         backward: bool = False,
     ) -> None:  # fmt: skip
-        """Multiply what the SEND before sends by weights of `rows` for each time; `adds` to the sums that are there."""
-        written = self._touched(sums, 1, sum_vectors)
+        """Multiply what the SEND before sends by weights of `rows` for each time; `adds` to the sums that are there.
+
+        `sums` are those of the first stream, `sum_vectors` those of each.
+        """
+        of_all = sums.at(0, outer=self._config.queue_depth, inner=1)
+        written = self._touched(of_all, self._config.integer_streams, sum_vectors)
         self._program.emit(
             Opcode.PRODUCT, reads=[self._touched(weights, 1, weight_vectors)], writes=[written],
             weights=weights.address, rows=rows, sums=sums.address, adds=adds, backward=backward,

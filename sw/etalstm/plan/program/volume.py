@@ -54,7 +54,8 @@ class Volume:
             beats = ceil_div(fields["rows"], config.beat_words)
             return fields["outer"] * fields["lanes"] * beats * config.beat_bytes * config.channels
         if opcode in (Opcode.CAST, Opcode.SEND):
-            return self._bytes_of(fields["gates"] * fields["batch"], fields) * fields["blocks"] * self._groups
+            of_sequence = fields["gates"] if opcode == Opcode.CAST else 1 + fields["wide"]
+            return self._bytes_of(of_sequence * fields["batch"], fields) * fields["blocks"] * self._groups
         return self._bytes_of(fields["outer"] * fields["inner"], fields) * config.channels
 
     def _bytes_of(self, vectors: int, fields: dict[str, int]) -> int:

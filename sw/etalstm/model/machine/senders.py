@@ -1,0 +1,312 @@
+"""The broadcaster where products are integers: see etalstm_hw.integer.broadcaster, sequences and sender.
+
+How many digits of a line are not zero decides how long it takes, not which. A line is a beat of bytes of one sequence
+and plane: upper or lower digits.
+"""
+
+from etalstm.model.machine import indexed
+from etalstm.model.machine.axi import beat_at, step_reader, take_beat
+from etalstm.model.machine.fetcher import ITEM_BLOCKS, walk_blocks
+from etalstm.model.machine.latencies import ARRAYS_AHEAD, BUFFERED_FIFO, FIFO
+from etalstm.model.machine.masks import draw_bits, seed
+from etalstm.model.machine.queues import all_show_room, offered, room_at, take
+from etalstm.model.machine.state import EMITTER, FETCHER, MACS, NEVER, RING, compiled, record, wake
+from etalstm_hw.contract import Counter
+from etalstm_hw.contract.distance import STAGES
+
+_READ, _SEEN, _SKIPPED = (
+    int(counter) for counter in (Counter.READ_BEATS, Counter.SCALARS_SEEN, Counter.SCALARS_SKIPPED)
+)
+_UPPER, _LOWER = 0, 1
+_CHECKED = 3  # cycles from an array's SEND to its blocks: states of etalstm_hw.integer.broadcaster.ArrayCheck
+
+DISTRIBUTOR = record(
+    "checking", "checked", "head", "tail", "busy", "current", "given_from", "position", "planes", "bank", arrays=RING,
+    pushed=RING,
+)  # fmt: skip
+"""The SEND that is checked, arrays whose blocks are asked for, and the one that is given to the streams.
+
+``position`` is the beat in its plane, of which ``planes`` are left. ``bank`` is the one that all streams fill.
+"""
+
+STREAM = record(
+    "sending", "picking", "plane", "left", "missing", "now", "line", "sequence", "repeat",
+    "valid", "flags", "sends", "sent_flags", full_from=2, free_from=2, arrays=2,
+)  # fmt: skip
+"""What a stream keeps, and its picker with two stages behind it. ``now`` digits of a line are left.
+
+A bank has an array's digits from ``full_from`` on; it may be filled from ``free_from`` on.
+"""
+
+ENDS, LAST, FINAL = 1, 2, 4  # flags of a digit: the last of its plane, of its sum, of its array
+
+
+@compiled
+def _lines_of(array, sizes):
+    """Give the lines of a sequence."""
+    return (array.blocks * sizes.vector_beats) << array.wide
+
+
+@compiled
+def _draw(bank, array, lines, blocks, random, sizes):
+    """Draw how many digits of each line of the first sequences are not zero."""
+    pitch = _lines_of(array, sizes)
+    seed(random, array.text, 0)
+    for sequence in range(array.batch):
+        for block in range(array.blocks):
+            one = blocks[array.first_block + block]
+            for beat in range(sizes.vector_beats):
+                occupied = max(0, min(sizes.line_bytes, one.occupied - beat * sizes.line_bytes))
+                line = sequence % array.own * pitch + ((block * sizes.vector_beats + beat) << array.wide)
+                stream = sequence // array.own
+                if array.wide:
+                    lines[stream, bank, line] = _count(draw_bits(random, occupied, one.upper))
+                lines[stream, bank, line + array.wide] = _count(draw_bits(random, occupied, one.threshold))
+
+
+@compiled
+def _count(mask):
+    count = 0
+    while mask:
+        mask &= mask - 1
+        count += 1
+    return count
+
+
+@compiled
+def _copy(bank, array, lines, given, sizes):
+    """Take what was counted: [block][plane][sequence][beat]."""
+    pitch, planes = _lines_of(array, sizes), 1 + array.wide
+    for block in range(array.blocks):
+        first = given.firsts[0, array.given_block + block]
+        for plane in range(planes):
+            for sequence in range(array.batch):
+                for beat in range(sizes.vector_beats):
+                    of_block = ((block * sizes.vector_beats + beat) << array.wide) + (plane if array.wide else 0)
+                    line = sequence % array.own * pitch + of_block
+                    lines[sequence // array.own, bank, line] = given.masks[first]
+                    first += 1
+
+
+@compiled
+def _fill_lines(engine, array, lines, blocks, given, random, sizes, counted):
+    """Find how many digits of each line of an array are not zero."""
+    bank, used = engine.bank, array.own * _lines_of(array, sizes)
+    for stream in range(sizes.streams):
+        lines[stream, bank, :used] = 0
+    if len(given.masks):
+        _copy(bank, array, lines, given, sizes)
+    else:
+        _draw(bank, array, lines, blocks, random, sizes)
+    seen = array.batch * _lines_of(array, sizes) * sizes.line_bytes
+    nonzero = 0
+    for stream in range(sizes.streams):
+        for line in range(used):
+            nonzero += lines[stream, bank, line]
+    counted[_SEEN] += seen
+    counted[_SKIPPED] += seen - nonzero
+
+
+@compiled
+def _check(cycle, engine, fetcher, queue, wakes):
+    """Check SENDs one after the other; give the one that may be fetched, or -1."""
+    if engine.checking == 0:
+        if offered(queue, cycle):
+            engine.checked, engine.checking = queue.current, 1
+            take(queue, wakes, cycle)
+        return -1
+    if engine.checking < _CHECKED:
+        engine.checking += 1
+        return -1
+    return engine.checked if engine.tail - engine.head < ARRAYS_AHEAD else -1
+
+
+@compiled
+def _begin(cycle, engine, streams, lines, table, blocks, given, random, sizes, counted):
+    """Take the next array, if all streams have a bank for it; give when to ask again."""
+    if engine.head == engine.tail:
+        return NEVER
+    ready = engine.pushed[engine.head % RING] + FIFO
+    for number in range(sizes.streams):
+        ready = max(ready, streams[number].free_from[engine.bank])
+    if ready > cycle:
+        return ready
+    engine.current = engine.arrays[engine.head % RING]
+    engine.head += 1
+    array = table[engine.current]
+    engine.busy, engine.given_from, engine.position, engine.planes = 1, cycle + 2, 0, array.blocks << array.wide
+    for number in range(sizes.streams):
+        streams[number].arrays[engine.bank] = engine.current
+        streams[number].free_from[engine.bank] = NEVER
+    _fill_lines(engine, array, lines, blocks, given, random, sizes, counted)
+    return cycle + 2
+
+
+@compiled
+def _give(cycle, engine, streams, array, sizes, wakes):
+    """Give a beat to a stream."""
+    engine.position += 1
+    of_stream = array.own * sizes.vector_beats
+    if engine.planes == 1 and engine.position % of_stream == 0:
+        one = streams[engine.position // of_stream - 1]
+        one.full_from[engine.bank] = cycle + 2
+        wake(wakes, EMITTER, cycle + 2)
+    if engine.position == of_stream * sizes.streams:
+        engine.position = 0
+        engine.planes -= 1
+        if engine.planes == 0:
+            engine.busy, engine.bank = 0, 1 - engine.bank
+
+
+@compiled
+def _distribute(cycle, engine, fetcher, reader, streams, table, sizes, counted, wakes):
+    """Give a beat that was read, or one of zeros where there are no sequences any more."""
+    array = table[engine.current]
+    if engine.position >= array.batch * sizes.vector_beats:
+        _give(cycle, engine, streams, array, sizes, wakes)
+    elif fetcher.filling and fetcher.filling_from <= cycle and beat_at(reader) <= cycle:
+        counted[_READ + table[fetcher.current // ITEM_BLOCKS].kind] += 1
+        if take_beat(reader):
+            fetcher.filling = 0
+        _give(cycle, engine, streams, array, sizes, wakes)
+
+
+@compiled
+def step_distributor(
+    cycle, engine, fetcher, queue, asked, reader, port, streams, lines, table, blocks, given, random, sizes, counted,
+    wakes,
+):  # fmt: skip
+    """Check SENDs, ask for their blocks, give these to the streams."""
+    before = (indexed.progress_of(asked, reader), fetcher.state, fetcher.filling, engine.checking, engine.tail)
+    given_before = engine.position + (engine.planes << 32)
+    following = step_reader(cycle, reader, port, sizes.latency)
+    send = _check(cycle, engine, fetcher, queue, wakes)
+    if walk_blocks(cycle, fetcher, send, asked, reader, table, blocks, given):
+        engine.arrays[engine.tail % RING], engine.pushed[engine.tail % RING] = send, cycle
+        engine.tail += 1
+        engine.checking = 0
+        following = cycle + 1
+    if not fetcher.filling and indexed.plan_at(asked) <= cycle:
+        fetcher.current, fetcher.kind = indexed.drop_plan(asked)
+        fetcher.filling, fetcher.filling_from = 1, cycle + 1
+    if not engine.busy:
+        following = min(following, _begin(cycle, engine, streams, lines, table, blocks, given, random, sizes, counted))
+    elif engine.given_from > cycle:
+        following = min(following, engine.given_from)
+    else:
+        _distribute(cycle, engine, fetcher, reader, streams, table, sizes, counted, wakes)
+    now = (indexed.progress_of(asked, reader), fetcher.state, fetcher.filling, engine.checking, engine.tail)
+    if before != now or given_before != engine.position + (engine.planes << 32):
+        following = cycle + 1
+    wakes[FETCHER] = min(following, indexed.following_event(cycle, asked, reader))
+
+
+@compiled
+def _count_plane(stream, array, lines, sizes):
+    """Count the digits of the sequence and plane at hand."""
+    first = stream.sequence * _lines_of(array, sizes)
+    count = 0
+    for number in range(array.blocks * sizes.vector_beats):
+        count += lines[stream.sending, first + ((number << array.wide) + (stream.plane if array.wide else 0))]
+    return count
+
+
+@compiled
+def _line(stream, array, lines, number, sizes):
+    """Count the digits of a line of the sequence and plane at hand; of one behind the last there are none."""
+    if number >= array.blocks * sizes.vector_beats:
+        return 0
+    first = stream.sequence * _lines_of(array, sizes)
+    return lines[stream.sending, first + ((number << array.wide) + (stream.plane if array.wide else 0))]
+
+
+@compiled
+def _aim(stream, array, lines, sizes):
+    """Turn to a sequence and plane."""
+    stream.left = _count_plane(stream, array, lines, sizes)
+    stream.missing = stream.left == 0
+    if stream.plane == _UPPER and (not array.wide or stream.missing):
+        stream.plane = _LOWER
+        return
+    stream.picking, stream.line = 1, 0
+    stream.now = _line(stream, array, lines, 0, sizes)
+
+
+@compiled
+def _pick(cycle, stream, array, flow, lines, sizes, wakes):
+    """Pick a digit, or pass a line without one; tell whether there is a digit."""
+    if stream.now == 0 and not stream.missing:
+        stream.line += 1
+        stream.now = _line(stream, array, lines, stream.line, sizes)
+        return False
+    if not flow:
+        return True
+    ends = stream.left <= 1
+    last = ends and stream.plane == _LOWER
+    swept = last and stream.sequence + 1 == array.own
+    final = swept and stream.repeat + 1 == array.repeats
+    stream.flags = (ENDS if ends else 0) | (LAST if last else 0) | (FINAL if final else 0)
+    stream.left -= 1
+    stream.now -= 1
+    if stream.now <= 0:
+        stream.line += 1
+        stream.now = _line(stream, array, lines, stream.line, sizes)
+    if ends:
+        stream.picking = 0
+        again = _UPPER if array.wide or final else _LOWER
+        stream.plane = _LOWER if stream.plane == _UPPER else again
+    if last:
+        stream.sequence += 1
+    if swept:
+        stream.sequence = 0
+        stream.repeat = 0 if final else stream.repeat + 1
+    if final:
+        stream.free_from[stream.sending], stream.full_from[stream.sending] = cycle + 1, NEVER
+        stream.sending = 1 - stream.sending
+        wake(wakes, FETCHER, cycle + 1)
+    return True
+
+
+@compiled
+def _step_stream(cycle, stream, lines, table, scalars, sizes, wakes):
+    """Send a digit, pick the next; give when to ask again."""
+    room = stream.sends and all_show_room(scalars, sizes.scalar_fifo, cycle)
+    if room:
+        for channel in range(len(scalars)):
+            fifo = scalars[channel]
+            entry = fifo.tail % RING
+            fifo.pushed[entry], fifo.marks[entry] = cycle + STAGES, stream.sent_flags
+            fifo.tail += 1
+            wake(wakes[channel], MACS, cycle + STAGES + BUFFERED_FIFO)
+    flow = not stream.sends or room
+    if flow:
+        stream.sends, stream.sent_flags = stream.valid, stream.flags
+        stream.valid = 0
+    moves = flow
+    full = stream.full_from[stream.sending]
+    if stream.picking:
+        array = table[stream.arrays[stream.sending]]
+        moves = moves or (stream.now == 0 and not stream.missing)
+        there = _pick(cycle, stream, array, flow, lines, sizes, wakes[0])
+        if flow:
+            stream.valid = there
+    elif full <= cycle:
+        moves = True
+        _aim(stream, table[stream.arrays[stream.sending]], lines, sizes)
+    if not moves:
+        return max(room_at(scalars, sizes.scalar_fifo), cycle + 1)
+    if stream.sends or stream.valid or stream.picking:
+        return cycle + 1
+    full = stream.full_from[stream.sending]
+    return NEVER if full == NEVER else max(full, cycle + 1)
+
+
+@compiled
+def step_senders(cycle, streams, lines, table, scalars, sizes, wakes):
+    """Send a digit of each stream, pick the next ones."""
+    following, channels = NEVER, len(wakes)
+    for number in range(sizes.streams):
+        of_stream = scalars[number * channels : (number + 1) * channels]
+        again = _step_stream(cycle, streams[number], lines[number], table, of_stream, sizes, wakes)
+        following = min(following, again)
+    wakes[0, EMITTER] = following
