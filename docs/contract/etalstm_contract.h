@@ -122,7 +122,7 @@
 /* Memory: The memories of a lane, as LOAD and STORE name them. */
 #define ETALSTM_MEMORY_WEIGHTS 0u /* written by LOAD, read by MAC and PRODUCT */
 #define ETALSTM_MEMORY_SCRATCH 1u /* written by LOAD and VECTOR, read by VECTOR and STORE */
-#define ETALSTM_MEMORY_BIAS 2u /* written by LOAD, read by MAC when a sum starts */
+#define ETALSTM_MEMORY_BIAS 2u /* written by LOAD, read by MAC when a sum starts; machines whose products are integers have none */
 #define ETALSTM_MEMORY_SUMS 3u /* partial sums: written by MAC or PRODUCT, read by these and by VECTOR; those of MAC by STORE, too */
 
 /* Source: Where a VECTOR operand comes from. Operand b is never a partial sum. */

@@ -31,8 +31,8 @@ STREAM_BITS = ADDRESS_BITS  # first and last beat of a log
 # instruction that was dispatched to the named engine before this one is completed (1: the very last; 0: no wait). Where
 # fewer than n were dispatched there is nothing to wait for. Each turn of a loop dispatches its body anew; LOAD_ROWS
 # counts as one LOAD; LOOP, ADVANCE and HALT go to no engine and do not count. Programs may dispatch any number of
-# instructions. Channels look at their own engines; with `everyone` set, and always in CAST and LOAD_ROWS, wait_store
-# means "completed by every channel". A CAST has no other waits (BAD_FIELD).
+# instructions. Channels look at their own engines; with `everyone` set, and always in CAST, SEND and LOAD_ROWS,
+# wait_store means "completed by every channel". A CAST or a SEND has no other waits (BAD_FIELD).
 # `register` names an address register. Its value is added, modulo 2^ADDRESS_BITS, to the field `address` of the
 # opcodes that have one; the others do not look at it. Register 0 is always 0; a program starts with all registers 0.
 HEADER = {
@@ -94,7 +94,7 @@ FIELDS = {
     # With `compressed`, LOAD reads a stream that a compressed STORE wrote: `address` is that of its index beat.
     # With `group` = k > 0 the window is that of another channel: the one at the same position in group k - 1.
     # The number of the executing channel's own group, times `group_stride`, is added to `address`.
-    # BAD_FIELD: a group that does not exist.
+    # BAD_FIELD: a group that does not exist; a memory that LOAD does not write, see Memory.
     Opcode.LOAD: {
         **_TRANSFER,
         "more": 1,  # completed, and counted, with the next LOAD, which there must be
@@ -129,6 +129,7 @@ FIELDS = {
     # may grow up to beat `end` (exclusive), beyond that the program stops with OVERFLOW and nothing outside is written.
     # Elements x with |x| < parameter `threshold`, and zeros, are not kept. With `bf16` kept words are rounded to
     # bfloat16 and packed by two.
+    # BAD_FIELD: a memory that STORE does not read, see Memory.
     Opcode.STORE: {
         **_TRANSFER,
         "compressed": 1,
@@ -156,7 +157,9 @@ FIELDS = {
         "backward": 1,  # of the backward pass, Wᵀδ or dW: which of the SHARES it may use
     },
     # For every element of the two loops d = op(a, b) in all lanes; each of the three addresses has strides of its own.
-    # BAD_FIELD: an operation that the machine does not have, a source that b cannot have, `bits` that no integer has.
+    # BAD_FIELD: an operation that the machine does not have, a source that there is not, or that b cannot have, `bits`
+    # that no integer has. BAD_ADDRESS: an operand or a result outside its memory. The source and the addresses of b are
+    # not looked at where an operation has no b, nor `bits` where it does not quantise; those of a always are.
     Opcode.VECTOR: {
         "op": 5,  # a VectorOp
         "a_source": 2,  # a Source
@@ -236,9 +239,11 @@ FIELDS = {
     # block is two such planes, and an element is two digits: first come all sequences' vectors of the upper digits,
     # then those of the lower ones; the integer is upper·128 + lower. For each sequence its digits that are not zero are
     # sent, upper ones first. The whole array is sent `repeats` times. Of a machine's streams the first gets the first
-    # `own` sequences, the next one those that follow, and so on. A byte must not be -128.
-    # BAD_FIELD: a count of 0; a block larger than the broadcaster's buffer, or an array of which a stream's sequences
-    # are; more sequences than the streams have together, or than a stream has sums of a tile for.
+    # `own` sequences, the next one those that follow, and so on. A stream for which fewer are left gets sequences of
+    # zeros besides, `own` in all. A byte must not be -128.
+    # BAD_FIELD: a count of 0; `own` sequences larger than a stream's buffer, or more than a stream has sums of a row
+    # for; more sequences than all streams get. Nothing of the array is read then. BAD_ADDRESS: a channel that the group
+    # does not have, a block outside its window. The blocks before it are read.
     Opcode.SEND: {
         "address": ADDRESS_BITS,
         "kind": KIND_BITS,  # a Traffic
@@ -258,9 +263,10 @@ FIELDS = {
     # those from `weights` on, the n-th time that the array is sent row n·rows + e. Sums of the first sequence are the
     # 2·PEs vectors from `sums` on; those of the next sequence follow, then those of the next time: `own` in all for
     # each time. Those of stream n of a machine lie as many times n vectors further on as a stream has sums. Sums of
-    # sequences that are not there have no defined value.
-    # BAD_FIELD: `weights` is no multiple of the vectors of a row, or `sums` of those of a sequence.
-    # BAD_ADDRESS: a weight or a sum outside its memory.
+    # sequences that are not there have no defined value. `rows` may be 0.
+    # BAD_FIELD: `weights` is no multiple of the vectors of a row, or `sums` of those of a sequence. The SEND is not
+    # waited for. BAD_ADDRESS: the row of a digit that is sent outside the weight memory, or a sum outside those of a
+    # stream. Rows of digits that are zero are not looked at, but that of element 0 of every sequence is.
     Opcode.PRODUCT: {
         "weights": LANE_ADDRESS_BITS,
         "rows": COUNT_BITS,

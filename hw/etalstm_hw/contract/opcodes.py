@@ -57,7 +57,7 @@ class Memory(IntEnum):
 
     WEIGHTS = 0  #: written by LOAD, read by MAC and PRODUCT
     SCRATCH = 1  #: written by LOAD and VECTOR, read by VECTOR and STORE
-    BIAS = 2  #: written by LOAD, read by MAC when a sum starts
+    BIAS = 2  #: written by LOAD, read by MAC when a sum starts; machines whose products are integers have none
     SUMS = 3  #: partial sums: written by MAC or PRODUCT, read by these and by VECTOR; those of MAC by STORE, too
 
 

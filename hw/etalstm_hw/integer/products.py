@@ -89,9 +89,9 @@ class ProductEngine(wiring.Component):
         m = Module()
         m.submodules.array = array = self._array
         step, valid = Signal(Term(self._tag), reset_less=True), Signal()
-        row, number = (
-            Signal(LANE_ADDRESS_BITS + 2, name=name, reset_less=True) for name in ("row", "number")
-        )  # so wide that none wraps around before it is refused
+        # So wide that none wraps around before it is refused: a digit may be far beyond the last row of weights.
+        bits = max(LANE_ADDRESS_BITS + 1, len(self.digits.p.element)) + 1
+        row, number = (Signal(bits, name=name, reset_less=True) for name in ("row", "number"))
         leaves, beyond = Signal(), Signal()
         m.d.comb += [
             beyond.eq(valid & ((row >= self._rows) | (number >= self._depth))),

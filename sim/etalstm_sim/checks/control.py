@@ -60,6 +60,8 @@ class Control:
     words : iterable of int
     most_steps : int
         Executed instructions after which the walk ends, because a loop may have 2^32 turns.
+    integers : bool
+        The machine's products are integers, else float32: which opcodes there are.
 
     Members
     -------
@@ -71,8 +73,8 @@ class Control:
         After the walk: number of the instruction that ended it.
     """
 
-    def __init__(self, words: Iterable[int], most_steps: int):
-        self._program = [decoded(word) for word in words]
+    def __init__(self, words: Iterable[int], most_steps: int, *, integers: bool):
+        self._program = [decoded(word, integers) for word in words]
         self._most_steps = most_steps
         self._loops: list[list[int]] = []  # first instruction, end, turns that are left
         self._registers = [0] * contract.ADDRESS_REGISTERS

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from etalstm_hw import contract
-from etalstm_hw.contract import OF_ONE_OPERAND, Memory, Opcode, Source, Status, last_op
+from etalstm_hw.contract import OF_ONE_OPERAND, Memory, Opcode, Source, Status
 from etalstm_sim.checks.instruction import Instruction
 from etalstm_sim.checks.lanes import depth_of, leaves, source_depth
-from etalstm_sim.checks.refusals import Sizes
+from etalstm_sim.checks.refusals import Sizes, is_array, is_operation, loads, stores
 
 _ROWS = 4  # of a lane, in a LOAD_ROWS that is not `single`
 NOTHING = frozenset[Status]()
@@ -50,7 +50,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a CAST, or of the map of a LOAD_ROWS."""
+    """A block of a CAST or a SEND, or of the map of a LOAD_ROWS."""
 
     channel: int
     tile: int
@@ -75,7 +75,9 @@ class Engines:
             Opcode.TRANSPOSE: self._transpose,
             Opcode.VECTOR: self._vector,
             Opcode.CAST: self._cast,
+            Opcode.SEND: self._send,
             Opcode.MAC: lambda fields, address: Check(),  # a MAC is checked with its CAST
+            Opcode.PRODUCT: lambda fields, address: Check(),  # likewise
         }
 
     def check(self, instruction: Instruction, address: int) -> Check:
@@ -97,8 +99,8 @@ class Engines:
     def _store(self, fields: dict[str, int], address: int) -> Check:
         beats, size = fields["outer"] * fields["inner"] * self._config.vector_beats, self._sizes.window_beats
         refusal = self._lanes(fields, written=False)
-        if refusal == Status.BAD_FIELD:
-            return Check(refusal)
+        if refusal == Status.BAD_FIELD:  # of sums of integers only after the STOREs before
+            return Check(refusal, is_late=fields["memory"] == Memory.SUMS)
         outside = address >= size or fields["end"] > size if fields["compressed"] else address + beats > size
         if outside:
             return Check(Status.BAD_ADDRESS, is_late=refusal is not None)
@@ -109,7 +111,7 @@ class Engines:
     def _lanes(self, fields: dict[str, int], *, written: bool) -> Status | None:
         """Check the lane memory and addresses of a LOAD or a STORE."""
         memory = Memory(fields["memory"])
-        if memory == Memory.SUMS if written else memory in (Memory.WEIGHTS, Memory.BIAS):
+        if not (loads if written else stores)(memory, self._config):
             return Status.BAD_FIELD
         outer, inner = ((fields[name], fields[f"{name}_stride"]) for name in ("outer", "inner"))
         beyond = leaves(depth_of(self._config, memory), fields["lane_address"], outer, inner)
@@ -133,7 +135,7 @@ class Engines:
     def _rows(self, fields: dict[str, int], address: int) -> Check:
         row, memory = fields["inner"] * self._config.vector_beats, Memory(fields["memory"])
         work = fields["outer"] * row
-        if memory == Memory.SUMS:
+        if not loads(memory, self._config):
             return Check(Status.BAD_FIELD, is_late=True)
         depth, inner = depth_of(self._config, memory), (fields["inner"], fields["inner_stride"])
         lane = [fields["lane_address"] + n * fields["outer_stride"] for n in range(fields["outer"])]
@@ -170,9 +172,7 @@ class Engines:
 
     def _vector(self, fields: dict[str, int], address: int) -> Check:
         has_b, config = fields["op"] not in OF_ONE_OPERAND, self._config
-        if fields["op"] > last_op(config.integers) or fields["a_source"] > max(Source):
-            return Check(Status.BAD_FIELD, is_late=True)
-        if has_b and fields["b_source"] not in (Source.SCRATCH, Source.PARAMETER):
+        if not is_operation(fields, config):
             return Check(Status.BAD_FIELD, is_late=True)
         depths = {"a": source_depth(config, Source(fields["a_source"])), "d": config.scratch_depth}
         if has_b:
@@ -207,9 +207,30 @@ class Engines:
         elements = beats * config.beat_words
         return Check(refusal, work=len(reads) * beats, reads=tuple(reads) if compressed else (), elements=elements)
 
+    def _send(self, fields: dict[str, int], address: int) -> Check:
+        """Check the array, then its blocks in order; blocks before a refused one are read."""
+        config, compressed = self._config, fields["compressed"]
+        if not is_array(fields, config):
+            return Check(Status.BAD_FIELD)
+        beats = planes(fields) * fields["batch"] * config.vector_beats
+        reads, refusal = [], None
+        for block in islice(blocks(fields | {"lanes": config.lanes, "last_lanes": config.lanes}), fields["blocks"]):
+            first = address + block.tile * (config.vector_beats if compressed else beats)
+            if block.channel >= self._channels or first + (1 if compressed else beats) > self._sizes.window_beats:
+                refusal = Status.BAD_ADDRESS
+                break
+            reads.append(first)
+        elements = beats * config.beat_words
+        return Check(refusal, work=len(reads) * beats, reads=tuple(reads) if compressed else (), elements=elements)
+
+
+def planes(fields: dict[str, int]) -> int:
+    """Count the planes of a SEND's array: the digits of an element."""
+    return 1 + fields["wide"]
+
 
 def blocks(fields: dict[str, int]) -> Iterator[Block]:
-    """Give the blocks of a CAST or a LOAD_ROWS, without end."""
+    """Give the blocks of a CAST, a SEND or a LOAD_ROWS, without end."""
     channel, tile, tiles = fields["channel"], fields["tile"], fields["tiles_per_channel"]
     while True:
         last = tile == tiles - 1

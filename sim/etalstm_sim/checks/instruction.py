@@ -4,12 +4,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from etalstm_hw import contract
-from etalstm_hw.contract import ADVANCES, ENGINE_OF, Engine, Opcode, Status, is_known
-from etalstm_sim.checks.refusals import COUNTS, OPCODES, WAITS
+from etalstm_hw.contract import ADVANCES, ENGINE_OF, Engine, Opcode, Status
+from etalstm_sim.checks.refusals import BROADCASTS, COUNTS, OPCODES, WAITS, known_opcodes
 
 _REMEMBERED = 1 << 16
-_KNOWN = frozenset(opcode for opcode in Opcode if is_known(opcode, integers=False))
-_OF_CHANNELS = WAITS[:3]  # waits that a CAST cannot have
+_OF_CHANNELS = WAITS[:3]  # waits that a CAST and a SEND cannot have
 
 
 class Instruction(NamedTuple):
@@ -39,9 +38,9 @@ class Instruction(NamedTuple):
 
 
 @lru_cache(_REMEMBERED)
-def decoded(word: int) -> Instruction:
-    """Decode an instruction; an unknown opcode has no fields."""
-    if word & OPCODES not in _KNOWN:
+def decoded(word: int, integers: bool) -> Instruction:
+    """Decode an instruction of a machine whose products are `integers`, or float32; an unknown opcode has no fields."""
+    if word & OPCODES not in known_opcodes(integers):
         return Instruction(word, None, {}, None, 0, (), Status.BAD_OPCODE)
     opcode, fields = contract.decode(word)
     register = fields["register"] if "address" in fields else 0
@@ -50,6 +49,6 @@ def decoded(word: int) -> Instruction:
         pairs = ((fields[f"register{n}"], fields[f"amount{n}"]) for n in range(ADVANCES))
         advances = tuple(pair for pair in pairs if pair[0])
     empty = any(not fields[name] for name in COUNTS.get(opcode, ()))
-    waits = opcode == Opcode.CAST and any(fields[name] for name in _OF_CHANNELS)
+    waits = opcode in BROADCASTS and any(fields[name] for name in _OF_CHANNELS)
     refusal = Status.BAD_FIELD if empty or waits else None
     return Instruction(word, opcode, fields, ENGINE_OF.get(opcode), register, advances, refusal)

@@ -14,13 +14,13 @@ def depth_of(config: Config, memory: Memory) -> int:
         Memory.WEIGHTS: config.weight_depth,
         Memory.SCRATCH: config.scratch_depth,
         Memory.BIAS: config.bias_depth,
-        Memory.SUMS: config.queue_depth,
+        Memory.SUMS: config.sums,
     }[memory]
 
 
 def source_depth(config: Config, source: Source) -> int:
     """Give how many addresses an operand of a VECTOR has."""
-    memories = {Source.SCRATCH: config.scratch_depth, Source.SUMS: config.queue_depth}
+    memories = {Source.SCRATCH: config.scratch_depth, Source.SUMS: config.sums}
     return memories.get(source, PARAMETERS)
 
 

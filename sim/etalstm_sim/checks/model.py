@@ -104,7 +104,7 @@ class Model:
 
     def _walk(self, words: Iterable[int]) -> "_Walk":
         walk = _Walk(self, self._sizes, self._streams.copy())
-        walk.run(Control(words, self._most_steps))
+        walk.run(Control(words, self._most_steps, integers=self._sizes.config.integers))
         return walk
 
 
@@ -162,7 +162,7 @@ class _Walk:
         stopped = engine in self.refusals
         self._note(number, engine, check)
         if engine in (Engine.CAST, Engine.MAC):
-            self._pair(number, engine, fields)
+            self._pair(number, instruction)
         elif instruction.opcode == Opcode.LOAD:
             self._joined_loads += fields["more"]
         elif engine == Engine.STORE and not stopped:
@@ -180,12 +180,13 @@ class _Walk:
             before = self._dispatched[engine] - (self._joined_loads if engine == Engine.LOAD else 0)
             self.refusals[refuses] = Refusal(check.refusal, refuses, number, before, check.is_late)
 
-    def _pair(self, number: int, engine: Engine, fields: dict[str, int]) -> None:
+    def _pair(self, number: int, instruction: Instruction) -> None:
+        """Note what is wrong with the instructions of MAC that have now got what they are checked with."""
         if Engine.CAST in self.refusals:
-            return  # no MAC from here on gets all of its scalars
-        found = self._pairs.cast(fields) if engine == Engine.CAST else self._pairs.mac(number, fields)
-        if found:
-            self._note(found[0], Engine.MAC, found[1])
+            self._pairs.end()
+        self._pairs.add(number, instruction)
+        for place, check in self._pairs.checks():
+            self._note(place, Engine.MAC, check)
 
     def _read(self, number: int, engine: Engine, check: Check, *, bf16: bool) -> None:
         """Read streams in order; streams before a refused one are read."""

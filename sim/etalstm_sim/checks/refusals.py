@@ -9,10 +9,12 @@ from functools import lru_cache
 
 from etalstm_hw import contract
 from etalstm_hw.config import Config
-from etalstm_hw.contract import OF_ONE_OPERAND, Memory, Opcode, Source, Status, is_known, last_op
+from etalstm_hw.contract import OF_ONE_OPERAND, WITH_BITS, Memory, Opcode, Source, Status, is_known, last_op
+from etalstm_hw.contract.integers import DELTA_BITS
 
 OPCODES = (1 << contract.OPCODE_BITS) - 1
-_KNOWN = frozenset(opcode for opcode in Opcode if is_known(opcode, integers=False))
+BROADCASTS = (Opcode.CAST, Opcode.SEND)
+"""Instructions of the broadcaster, which wait for nothing but STOREs, and for those of every channel."""
 ENDS = frozenset({Status.DONE, Status.STUCK, Status.BAD_FIELD, Status.BAD_ADDRESS, Status.BAD_STREAM, Status.OVERFLOW})
 """Statuses of a program of which the text says only that it ends."""
 
@@ -25,13 +27,13 @@ COUNTS = {
     Opcode.TRANSPOSE: ("outer", "rows", "lanes"),
     Opcode.MAC: ("tiles",),
     Opcode.CAST: ("blocks", "gates", "batch", "lanes", "last_lanes", "tiles", "tiles_per_channel"),
+    Opcode.SEND: ("blocks", "batch", "own", "repeats", "tiles_per_channel"),
 }
 WAITS = ("wait_load", "wait_mac", "wait_vector", "wait_store")
 _OF_STREAMS = {
     Opcode.LOAD: {"bf16"},
     Opcode.STORE: {"bf16", "threshold", "log", "first", "start", "end"},
 }
-_NOT_LOADED, _NOT_STORED = {Memory.SUMS}, {Memory.WEIGHTS, Memory.BIAS}
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,48 @@ class Sizes:
     groups: int
 
 
+@lru_cache
+def known_opcodes(integers: bool) -> frozenset[Opcode]:
+    """Give the opcodes of a machine whose products are `integers`, or float32."""
+    return frozenset(opcode for opcode in Opcode if is_known(opcode, integers))
+
+
+def loads(memory: int, config: Config) -> bool:
+    """Tell whether a LOAD can write a lane memory; a machine whose products are integers has no biases."""
+    return memory not in ((Memory.SUMS, Memory.BIAS) if config.integers else (Memory.SUMS,))
+
+
+def stores(memory: int, config: Config) -> bool:
+    """Tell whether a STORE can read a lane memory; sums of integers are no words."""
+    return memory in ((Memory.SCRATCH,) if config.integers else (Memory.SCRATCH, Memory.SUMS))
+
+
+def is_operation(fields: dict[str, int], config: Config) -> bool:
+    """Tell whether a VECTOR's operation, sources and bits are ones that there are."""
+    op, has_b = fields["op"], fields["op"] not in OF_ONE_OPERAND
+    return (
+        op <= last_op(config.integers)
+        and fields["a_source"] in set(Source)
+        and not (has_b and fields["b_source"] not in (Source.SCRATCH, Source.PARAMETER))
+        and not (op in WITH_BITS and fields["bits"] not in DELTA_BITS)
+    )
+
+
+def is_array(fields: dict[str, int], config: Config) -> bool:
+    """Tell whether a SEND's array can be sent: a stream's sequences fit its buffer and its sums, and none is left."""
+    beats = fields["blocks"] * config.vector_beats * (1 + fields["wide"])
+    return (
+        beats * config.beat_words * fields["own"] <= config.broadcast_words
+        and fields["own"] * config.tile_sums <= config.queue_depth
+        and fields["batch"] <= fields["own"] * config.integer_streams
+    )
+
+
+def is_misplaced(fields: dict[str, int], config: Config) -> bool:
+    """Tell whether a PRODUCT's weights do not begin with a row, or its sums not with those of a sequence."""
+    return bool(fields["weights"] % config.row_vectors or fields["sums"] % config.tile_sums)
+
+
 def expected(words: Sequence[int], change: Change, addresses: Iterable[int], sizes: Sizes) -> Expected:
     """Predict how a program may end.
 
@@ -111,7 +155,7 @@ def expected(words: Sequence[int], change: Change, addresses: Iterable[int], siz
     sizes : Sizes
     """
     opcode = Opcode(words[change.number] & OPCODES)
-    status = refused(change.of(words), sizes.config.lanes)
+    status = refused(change.of(words), sizes.config)
     if status:
         # A body that a loop repeats too often may end the program before that.
         return Expected(ENDS | {status} if opcode == Opcode.LOOP else frozenset({status}))
@@ -129,13 +173,14 @@ def expected(words: Sequence[int], change: Change, addresses: Iterable[int], siz
     return Expected(ENDS)
 
 
-def refused(words: Sequence[int], vector_words: int) -> Status | None:
+def refused(words: Sequence[int], config: Config) -> Status | None:
     """Give the status with which the sequencer refuses a program; None if it does not."""
     ends: list[int] = []
+    known = known_opcodes(config.integers)
     for number, word in enumerate(words):
         while ends and ends[-1] == number:
             ends.pop()
-        if word & OPCODES not in _KNOWN:
+        if word & OPCODES not in known:
             return Status.BAD_OPCODE
         opcode, fields = _decoded(word)
         if opcode == Opcode.HALT:
@@ -145,7 +190,7 @@ def refused(words: Sequence[int], vector_words: int) -> Status | None:
             if not fields["turns"] or not fields["length"] or end > limit or len(ends) == contract.LOOP_DEPTH:
                 return Status.BAD_FIELD
             ends.append(end)
-        if _is_refused(word, vector_words):
+        if _is_refused(word, config.lanes):
             return Status.BAD_FIELD
     return Status.TRUNCATED
 
@@ -158,31 +203,30 @@ def _is_refused(word: int, vector_words: int) -> bool:
     opcode, fields = _decoded(word)
     if any(not fields[name] for name in COUNTS.get(opcode, ())):
         return True
-    if opcode == Opcode.CAST:
+    if opcode in BROADCASTS:
         return any(fields[name] for name in WAITS[:3])
     return opcode == Opcode.LOAD_ROWS and max(fields["lanes"], fields["last_lanes"]) > vector_words
 
 
 def _bad_field(opcode: Opcode, fields: dict[str, int], sizes: Sizes) -> bool:
     """Tell whether an engine refuses an instruction's fields."""
-    lanes = sizes.config.lanes
+    config, lanes = sizes.config, sizes.config.lanes
     match opcode:
         case Opcode.VECTOR:
-            has_b = fields["op"] not in OF_ONE_OPERAND
-            return (
-                fields["op"] > last_op(sizes.config.integers)
-                or fields["a_source"] > max(Source)
-                or (has_b and fields["b_source"] not in (Source.SCRATCH, Source.PARAMETER))
-            )
+            return not is_operation(fields, config)
         case Opcode.TRANSPOSE:
             return max(fields["rows"], fields["lanes"]) > lanes
         case Opcode.LOAD:
-            return fields["group"] > sizes.groups or fields["memory"] in _NOT_LOADED
+            return fields["group"] > sizes.groups or not loads(fields["memory"], config)
         case Opcode.STORE:
-            return fields["memory"] in _NOT_STORED
+            return not stores(fields["memory"], config)
         case Opcode.CAST:
             vectors = fields["gates"] * fields["batch"]
-            return fields["gates"] > contract.MOST_GATES or vectors * lanes > sizes.config.broadcast_words
+            return fields["gates"] > contract.MOST_GATES or vectors * lanes > config.broadcast_words
+        case Opcode.SEND:
+            return not is_array(fields, config)
+        case Opcode.PRODUCT:
+            return is_misplaced(fields, config)
     return False
 
 
@@ -202,7 +246,9 @@ def _is_without_effect(opcode: Opcode, fields: dict[str, int], change: Change) -
     if field == "register":
         return "address" not in fields
     if field == "everyone":
-        return opcode in (Opcode.CAST, Opcode.LOAD_ROWS) or not fields["wait_store"]
+        return opcode in (*BROADCASTS, Opcode.LOAD_ROWS) or not fields["wait_store"]
+    if field == "bits":
+        return fields["op"] not in WITH_BITS
     if field in _OF_STREAMS.get(opcode, ()):
         return not fields["compressed"]
     return field in ("kind", "backward") or (field == "serial" and change.value == 1)

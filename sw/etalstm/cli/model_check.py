@@ -19,7 +19,9 @@ ERROR = 0.01  # a model that is further from the Verilog is not right
 
 def check(
     context: Context,
-    preset: Annotated[str | None, Option(help="That of the machine [default: all of float32 that take seconds]")] = None,
+    preset: Annotated[
+        str | None, Option(help="That of the machine [default: all of float32 that take seconds]")
+    ] = None,
     random: Annotated[
         int | None, Option(help="Check so many random networks and options instead; exit code 1 if one is off by 1 %")
     ] = None,

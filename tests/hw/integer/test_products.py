@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out, connect
 from amaranth.sim import Simulator
 
 from etalstm.network.arithmetic import most
+from etalstm_hw.contract import Status
 from etalstm_hw.integer.lane import lane_weights
 from etalstm_hw.integer.products import ProductEngine
 from etalstm_hw.integer.sender import SequenceSender
@@ -148,3 +149,51 @@ def test_has_the_sums_of_every_tile_and_adds_to_old_ones(pes, density, stalls):
 def test_a_depth_that_is_no_power_of_two_is_refused():
     with pytest.raises(ValueError, match="depth must be a power of two, got 24"):
         ProductEngine(LANES, 4, depth=24, elements=64, weight_depth=64)
+
+
+def refusal(product, digits, *, elements=SIZES.elements, weight_depth=WEIGHT_DEPTH):
+    """Give the engine a product of 4 PEs, and digits by their elements; give its status after them."""
+    engine = ProductEngine(LANES, 4, depth=DEPTH, elements=elements, weight_depth=weight_depth)
+
+    async def bench(ctx):
+        ctx.set(engine.i.p, product)
+        ctx.set(engine.i.valid, 1)
+        for number, element in enumerate(digits):
+            flags = dict.fromkeys(("lower", "ends", "last", "swept", "final"), number == len(digits) - 1)
+            ctx.set(engine.digits.p, {"value": 1, "element": element} | flags)
+            ctx.set(engine.digits.valid, 1)
+            await ctx.tick()
+        ctx.set(engine.digits.valid, 0)
+        ctx.set(engine.i.valid, not digits)
+        await ctx.tick().repeat(3)
+        found.append(Status(ctx.get(engine.status)))
+
+    found = []
+    simulator = Simulator(engine)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("product", "digits", "status"),
+    [
+        ({"weights": 4, "sums": 16}, [0, 5], Status.IDLE),
+        ({"weights": 5, "sums": 16}, [], Status.BAD_FIELD),  # before a digit has come
+        ({"weights": 4, "sums": 20}, [], Status.BAD_FIELD),
+        ({"weights": 2 * WEIGHT_DEPTH - 12}, [0, 5], Status.IDLE),
+        ({"weights": 2 * WEIGHT_DEPTH - 12}, [0, 6], Status.BAD_ADDRESS),
+        ({"weights": 2 * WEIGHT_DEPTH}, [0], Status.BAD_ADDRESS),
+        ({"sums": 8 * (DEPTH - 1)}, [0], Status.IDLE),
+        ({"sums": 8 * DEPTH}, [0], Status.BAD_ADDRESS),
+    ],
+)
+def test_refuses_what_lies_beyond_its_memories_or_begins_within_a_row(product, digits, status):
+    assert refusal(product, digits) == status
+
+
+def test_a_row_beyond_the_memory_does_not_become_one_within_it():
+    sizes = {"elements": 1 << 16, "weight_depth": 1 << 12}
+    assert refusal({"weights": (1 << 13) - 2}, [(1 << 15) - (1 << 12) + 1], **sizes) == Status.BAD_ADDRESS
+    assert refusal({}, [1 << 15], **sizes) == Status.BAD_ADDRESS

@@ -1,6 +1,7 @@
 """The model of the machine's checks finds each kind of refusal."""
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,10 @@ PAIR = [encode(Opcode.CAST, **COUNTS, start=1, finish=1), encode(Opcode.MAC, til
 ROWS = SCRATCH | {"outer": 4, "lanes": 1, "last_lanes": 1, "tiles_per_channel": 2}
 VECTOR = {"op": VectorOp.ADD, "outer": 1, "inner": 2, "a_inner": 1, "b_inner": 1, "d_inner": 1}
 LATER = frozenset({Status.BAD_STREAM, Status.DONE})
+OF_INTEGERS = Sizes(preset("test-int8"), 100, 1)  # 8 sums and 2 vectors of weights of a row, 8 sequences of a stream
+STREAMS = replace(OF_INTEGERS, config=replace(OF_INTEGERS.config, integer_streams=2))
+ARRAY = {"blocks": 2, "batch": 2, "own": 2, "repeats": 1, "tiles_per_channel": 2}
+SENT = [encode(Opcode.SEND, **ARRAY), encode(Opcode.PRODUCT, weights=2, sums=8)]
 
 
 def ends(*words, sizes=SIZES, **options):
@@ -36,7 +41,7 @@ def test_shares_with_the_hardware_what_it_says_and_nothing_else():
         for name in node.names
     }
     others = {module for module in found if not module.startswith("etalstm_sim.checks.")}
-    assert others == {"etalstm_hw.contract", "etalstm_hw.config"}
+    assert others == {"etalstm_hw.contract", "etalstm_hw.contract.integers", "etalstm_hw.config"}
     assert not any(isinstance(node, ast.Import) and "etalstm" in ast.unparse(node) for t in parsed for node in t.body)
 
 
@@ -196,3 +201,111 @@ def test_unordered_accesses_may_meet_half_a_stream():
     words = encode(Opcode.STORE, **TO_LOG), encode(Opcode.LOAD, **STREAM)
     assert ends(*words, unordered=1).statuses == LATER
     assert ends(words[0], encode(Opcode.LOAD, **SCRATCH), unordered=1).promised == Status.DONE
+
+
+def test_of_integers_it_says_nothing_against_what_is_right():
+    assert ends(*SENT, sizes=OF_INTEGERS).promised == ends(*SENT, sizes=STREAMS).promised == Status.DONE
+    for op in VectorOp:
+        word = encode(Opcode.VECTOR, **VECTOR | {"op": op, "a_source": Source.SUMS, "bits": 8})
+        assert ends(word, sizes=OF_INTEGERS).promised == Status.DONE
+
+
+def test_products_of_one_kind_are_unknown_to_the_other():
+    for words, sizes in (SENT, SIZES), (PAIR, OF_INTEGERS):
+        assert [ends(word, sizes=sizes).promised for word in words] == [Status.BAD_OPCODE] * 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"blocks": 0}, Status.BAD_FIELD),
+        ({"batch": 0}, Status.BAD_FIELD),
+        ({"own": 0}, Status.BAD_FIELD),
+        ({"repeats": 0}, Status.BAD_FIELD),
+        ({"tiles_per_channel": 0}, Status.BAD_FIELD),
+        ({"wait_vector": 1}, Status.BAD_FIELD),
+        ({"wait_store": 1}, Status.DONE),
+        ({"batch": 3}, Status.BAD_FIELD),  # one that no stream gets
+        ({"own": 3}, Status.DONE),
+        ({"own": 9}, Status.BAD_FIELD),  # there are sums for 8
+        ({"own": 8, "blocks": 4}, Status.DONE),
+        ({"own": 8, "blocks": 4, "wide": 1}, Status.BAD_FIELD),  # larger than the buffer
+        ({"channel": 1, "tile": 1}, Status.BAD_ADDRESS),  # its second block is of channel 2
+        ({"address": 97}, Status.BAD_ADDRESS),
+        ({"address": 96}, Status.DONE),
+        ({"address": 96, "wide": 1}, Status.BAD_ADDRESS),
+        ({"address": 98, "compressed": 1}, Status.DONE),
+        ({"address": 99, "compressed": 1}, Status.BAD_ADDRESS),
+    ],
+)
+def test_finds_what_is_wrong_with_a_send(changes, status):
+    found = ends(*SENT, encode(Opcode.SEND, **ARRAY | changes), encode(Opcode.PRODUCT), sizes=OF_INTEGERS)
+    assert found.statuses - {Status.BAD_STREAM} == {status}
+    if found.refusal and not changes.keys() & {"wait_vector"} and 0 not in changes.values():
+        assert (found.refusal.engine, found.refusal.number, found.refusal.before) == (Engine.CAST, 2, 1)
+
+
+def test_each_stream_gets_sequences():
+    more = encode(Opcode.SEND, **ARRAY | {"batch": 4}), SENT[1]
+    assert ends(*more, sizes=STREAMS).promised == Status.DONE
+    assert ends(*more, sizes=OF_INTEGERS).promised == Status.BAD_FIELD
+
+
+@pytest.mark.parametrize(
+    ("array", "product", "statuses"),
+    [
+        ({}, {"weights": 3}, {Status.BAD_FIELD}),
+        ({}, {"sums": 12}, {Status.BAD_FIELD}),
+        ({}, {"sums": 48}, {Status.DONE}),
+        ({}, {"sums": 56}, {Status.BAD_ADDRESS}),
+        ({"repeats": 4}, {}, {Status.DONE}),
+        ({"repeats": 5}, {}, {Status.BAD_ADDRESS}),
+        ({}, {"weights": 192}, {Status.DONE}),  # 32 elements from row 96 on, of 128
+        ({}, {"weights": 194}, {Status.BAD_ADDRESS, Status.DONE}),  # a digit that is zero is not sent
+        ({}, {"weights": 256}, {Status.BAD_ADDRESS}),
+        ({"repeats": 2}, {"rows": 96}, {Status.DONE}),
+        ({"repeats": 2}, {"rows": 97}, {Status.BAD_ADDRESS, Status.DONE}),
+        ({"repeats": 2}, {"rows": 128}, {Status.BAD_ADDRESS}),
+    ],
+)
+def test_checks_a_product_with_its_send(array, product, statuses):
+    words = encode(Opcode.SEND, **ARRAY | array), encode(Opcode.PRODUCT, **product)
+    assert ends(*words, sizes=OF_INTEGERS).statuses == statuses
+
+
+def test_a_misplaced_product_is_refused_without_its_send_but_not_before_its_turn():
+    misplaced = encode(Opcode.PRODUCT, sums=4)
+    assert ends(misplaced, sizes=OF_INTEGERS).promised == Status.BAD_FIELD
+    assert ends(SENT[1], misplaced, sizes=OF_INTEGERS).statuses == {Status.STUCK}
+    refused = encode(Opcode.SEND, **ARRAY | {"batch": 9})
+    assert len(ends(refused, misplaced, sizes=OF_INTEGERS).refusals) == 2
+
+
+def test_a_product_without_a_send_waits_for_ever():
+    assert ends(*SENT, SENT[0], sizes=OF_INTEGERS).promised == Status.STUCK
+    assert ends(*SENT[::-1], sizes=OF_INTEGERS).statuses == {Status.DONE, Status.STUCK}
+
+
+@pytest.mark.parametrize(
+    ("opcode", "fields", "status"),
+    [
+        (Opcode.LOAD, SCRATCH | {"memory": Memory.BIAS}, Status.BAD_FIELD),
+        (Opcode.LOAD_ROWS, ROWS | {"memory": Memory.BIAS}, Status.BAD_FIELD),
+        (Opcode.STORE, SCRATCH | {"memory": Memory.SUMS}, Status.BAD_FIELD),
+        (Opcode.VECTOR, VECTOR | {"op": VectorOp.QUANTISE, "bits": 7}, Status.BAD_FIELD),
+        (Opcode.VECTOR, VECTOR | {"op": VectorOp.QUANTISE, "bits": 15}, Status.DONE),
+        (Opcode.VECTOR, VECTOR | {"op": VectorOp.CONVERT}, Status.DONE),  # it looks at no bits
+        (Opcode.VECTOR, VECTOR | {"op": max(VectorOp) + 1}, Status.BAD_FIELD),
+        (Opcode.VECTOR, VECTOR | {"op": VectorOp.NOTED_CLAMPED, "b_source": Source.SUMS}, Status.DONE),
+        (Opcode.VECTOR, VECTOR | {"op": VectorOp.NOTED_CLAMPED, "a": 512}, Status.BAD_ADDRESS),
+        (Opcode.VECTOR, VECTOR | {"a_source": Source.SUMS, "a": 64}, Status.BAD_ADDRESS),
+    ],
+)
+def test_knows_the_memories_and_operations_of_integers(opcode, fields, status):
+    assert ends(encode(opcode, **fields), sizes=OF_INTEGERS).promised == status
+
+
+def test_reads_the_sums_of_all_streams():
+    word = encode(Opcode.VECTOR, **VECTOR | {"op": VectorOp.CONVERT, "a_source": Source.SUMS, "a": 126})
+    assert ends(word, sizes=OF_INTEGERS).promised == Status.BAD_ADDRESS
+    assert ends(word, sizes=STREAMS).promised == Status.DONE

@@ -75,41 +75,73 @@ def extremes(program: Program) -> Iterator[list[int]]:
 
 def transfers(program: Program) -> Iterator[list[int]]:
     """Give programs of one instruction that reads or writes the memory."""
-    for name in ("load", "store", "transpose", "cast", "load_rows"):
+    for name in ("load", "store", "transpose", "send" if program.config.integers else "cast", "load_rows"):
         opcode, fields = program.instructions[name]
         yield [encode(opcode, **fields), encode(Opcode.HALT)]
 
 
 def _wrong_fields(program: Program) -> dict[Status, dict[str, dict[str, int]]]:
     """Give a wrong field of an instruction of each opcode, by the status that it causes."""
-    address = (1 << layout(Opcode.LOAD)["address"][1]) - 1
-    lane_address = (1 << layout(Opcode.MAC)["weights"][1]) - 1
+    config = program.config
+    of_products = _of_integers(program) if config.integers else _of_floats(program)
+    address, lane_address = _ones(Opcode.LOAD), _ones(Opcode.VECTOR, "d")
     return {
         Status.BAD_FIELD: {
             "load": {"outer": 0},
-            "mac": {"tiles": 2},
             "vector_ADD": {"op": len(VectorOp)},
             "store": {"inner": 0},
             "transpose": {"rows": 0},
-            "cast": {"gates": MOST_GATES + 1},
-            "load_rows": {"last_lanes": program.config.lanes + 1},
+            "load_rows": {"last_lanes": config.lanes + 1},
             "loop3": {"turns": 0},
+            **of_products[Status.BAD_FIELD],
         },
         Status.BAD_ADDRESS: {
             "load": {"address": address},
-            "mac": {"weights": lane_address},
             "vector_ADD": {"d": lane_address},
             "store": {"address": address},
-            "transpose": {"target": program.config.channels},
-            "cast": {"address": address},
+            "transpose": {"target": config.channels},
             "load_rows": {"map": address},
+            **of_products[Status.BAD_ADDRESS],
         },
         Status.OVERFLOW: {"compress": {"end": program.page(LOGS)}},
         Status.BAD_STREAM: {
             "decompress": {"address": program.page(JUNK)},
-            "cast_stream": {"address": program.page(JUNK)},
+            **of_products[Status.BAD_STREAM],
         },
     }
+
+
+def _of_floats(program: Program) -> dict[Status, dict[str, dict[str, int]]]:
+    return {
+        Status.BAD_FIELD: {"mac": {"tiles": 2}, "cast": {"gates": MOST_GATES + 1}},
+        Status.BAD_ADDRESS: {"mac": {"weights": _ones(Opcode.MAC, "weights")}, "cast": {"address": _ones(Opcode.CAST)}},
+        Status.BAD_STREAM: {"cast_stream": {"address": program.page(JUNK)}},
+    }
+
+
+def _of_integers(program: Program) -> dict[Status, dict[str, dict[str, int]]]:
+    most = program.config.queue_depth // program.config.tile_sums
+    return {
+        Status.BAD_FIELD: {
+            "send": {"repeats": 0},
+            "send_full": {"own": most + 1},
+            "send_wide": {"batch": 2 * program.config.integer_streams + 1},
+            "send_again": {"own": most, "blocks": _ones(Opcode.SEND, "blocks")},
+            "product": {"weights": 1},
+            "product_wide": {"sums": 1},
+        },
+        Status.BAD_ADDRESS: {
+            "send_full": {"address": _ones(Opcode.SEND)},
+            "send_other_channel": {"channel": program.config.channels},
+            "product": {"sums": program.config.queue_depth},
+            "product_again": {"rows": _ones(Opcode.PRODUCT, "rows")},
+        },
+        Status.BAD_STREAM: {"send_stream": {"address": program.page(JUNK)}},
+    }
+
+
+def _ones(opcode: Opcode, field: str = "address") -> int:
+    return (1 << layout(opcode)[field][1]) - 1
 
 
 def _long_loops() -> list[int]:

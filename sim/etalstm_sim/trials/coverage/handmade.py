@@ -25,7 +25,7 @@ LOADED, STORED, LAST, INDEX, CASTED, MAP, JUNK, LOGS, TRANSPOSED = 0, 8, 9, 10, 
 PAGES = 40
 _STORES = {"wait_store": 1}
 _ALL = {"wait_load": 1, "wait_mac": 1, "wait_vector": 1} | _STORES
-_WAITS = {opcode: _STORES if opcode == Opcode.CAST else _ALL for opcode in ENGINE_OF}
+_WAITS = {opcode: _STORES if opcode in (Opcode.CAST, Opcode.SEND) else _ALL for opcode in ENGINE_OF}
 _REGISTERS = ((2, 8), (8, 14), (14, ADDRESS_REGISTERS))  # an ADVANCE counts them down, another one up again
 
 Instructions = dict[str, tuple[Opcode, dict[str, int]]]
@@ -54,8 +54,8 @@ class Program:
         self.config, self._last_channel = config, config.channels // groups - 1
         self._most_sums = min(cast_sums(config.lanes, config.broadcast_words), config.queue_depth)
         self._lanes, self._beats = config.lanes, config.vector_beats
-        instructions = self._loops() | self._loads() | self._products() | self._elements()
-        instructions |= self._streams() | self._rows() | self._squares() | self._end()
+        instructions = self._loops() | self._loads() | self._products() | self._elements() | self._stores()
+        instructions |= self._streams() | self._stream_products() | self._rows() | self._squares() | self._end()
         self.instructions = {
             name: (opcode, _WAITS.get(opcode, {}) | fields) for name, (opcode, fields) in instructions.items()
         }
@@ -130,8 +130,20 @@ class Program:
         }
         return {f"vector_{op.name}": (Opcode.VECTOR, loops | {"op": op} | sources.get(op, {})) for op in COMMON_OPS}
 
+    def _stores(self) -> Instructions:
+        return {
+            "store": self._transfer(Opcode.STORE, STORED, Memory.SCRATCH, 1, 4),
+            "store_sums": self._transfer(Opcode.STORE, STORED, Memory.SUMS, register=1, everyone=1),
+        }
+
+    def _stream_products(self) -> Instructions:
+        return {
+            "cast_stream": self._cast(INDEX, batch=2, compressed=1, start=1, finish=1),
+            "mac_stream": self._mac(),
+        }
+
     def _streams(self) -> Instructions:
-        """Two logs: streams are appended, and read by LOADs and a CAST."""
+        """Two logs: streams are appended, and read by LOADs."""
         limits = {"start": self.page(LOGS), "end": self.page(LOGS + 1)}
         other = {"start": self.page(LOGS + 1), "end": self.page(LOGS + 2)}
         stream = {"compressed": 1, "threshold": PARAMETER_THRESHOLDS}
@@ -144,15 +156,11 @@ class Program:
             return self._transfer(Opcode.LOAD, INDEX, Memory.SCRATCH, 1, 2, compressed=1, **(index[number] | fields))
 
         return {
-            "store": self._transfer(Opcode.STORE, STORED, Memory.SCRATCH, 1, 4),
-            "store_sums": self._transfer(Opcode.STORE, STORED, Memory.SUMS, register=1, everyone=1),
             "compress": compress(0, first=1, **limits),
             "compress_bf16": compress(1, bf16=1, **limits),
             "compress_other": compress(2, first=1, log=1, **other),
             "decompress": decompress(0),
             "decompress_bf16": decompress(1, bf16=1),
-            "cast_stream": self._cast(INDEX, batch=2, compressed=1, start=1, finish=1),
-            "mac_stream": self._mac(),
         }
 
     def _rows(self) -> Instructions:

@@ -12,17 +12,14 @@ from pathlib import Path
 
 from etalstm.host.computer import count_processors, worker_processes
 from etalstm.network.architecture import ARCHITECTURES
-from etalstm_hw.config import PRESETS
+from etalstm_hw.config import PRESETS, Config
 from etalstm_sim.compiled.library import Library, build_library, design
-from etalstm_sim.trials.coverage.bins import PRESET, STALLS, Bin
+from etalstm_sim.trials.coverage.bins import FLOATS, KIND_OF, STALLS, Bin, Kind
 from etalstm_sim.trials.coverage.cases import cases
 from etalstm_sim.trials.coverage.handmade import Program
+from etalstm_sim.trials.coverage.handmade_integers import program_of
 from etalstm_sim.trials.coverage.runs import Machine, trainings
 from etalstm_sim.trials.coverage.toggles import Toggles, add_toggles, read_toggles
-
-PRESETS_RUN = ("slice", PRESET, "sim")  # those that take longest come first
-SETTINGS = (("swing", 1), ("dynamic", 1), ("static", 1), ("swing", 2))
-"""Architectures and groups of channels in the runs of :data:`PRESET`; other presets run with the first only."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Coverage:
     hits : Counter of Bin
         Instructions of programs by their situation; turns of loops are not counted.
     toggles : dict
-        By module and bit of preset :data:`PRESET`, how often it rose and fell.
+        By module and bit of the kind's preset, how often it rose and fell.
     programs : int
         Programs whose instructions `hits` counts.
     cycles : int
@@ -51,11 +48,13 @@ class Coverage:
         return Coverage(self.hits + other.hits, toggles, self.programs + other.programs, self.cycles + other.cycles)
 
 
-def measure(seed: int = 0, log: Callable[[str], None] = lambda _: None) -> Coverage:
+def measure(kind: Kind = FLOATS, seed: int = 0, log: Callable[[str], None] = lambda _: None) -> Coverage:
     """Run the handmade programs and the training runs in every situation, on all processors.
 
     Parameters
     ----------
+    kind : Kind
+        Of the machines.
     seed : int
         Of data and stalls.
     log : function
@@ -66,7 +65,7 @@ def measure(seed: int = 0, log: Callable[[str], None] = lambda _: None) -> Cover
     DeviceError
         If a program ends otherwise than it must, training differs from golden, or a simulator cannot be built.
     """
-    machines = [(preset, _built(preset, log), stall) for preset, stall in product(PRESETS_RUN, STALLS)]
+    machines = [(preset, _built(preset, log), stall) for preset, stall in product(kind.presets, STALLS)]
     found = []
     with worker_processes(count_processors()) as pool:
         futures = [pool.submit(_measure_machine, *machine, seed) for machine in machines]
@@ -85,15 +84,17 @@ def _built(preset: str, log: Callable[[str], None]) -> Library:
 
 def _measure_machine(preset: str, library: Library, stall: str, seed: int) -> Coverage:
     """Run everything on a machine with a memory."""
+    kind, config = KIND_OF[preset], PRESETS[preset]
+    first = kind.preset == preset
     hits: Counter[Bin] = Counter()
     toggles: Toggles = {}
     machine = Machine(preset, library, stall, hits, seed)
     try:
-        for name, groups in SETTINGS if preset == PRESET else SETTINGS[:1]:
-            _run(machine, Program(PRESETS[preset], groups), name, groups)
-        if preset == PRESET:
+        for name, groups in kind.settings if first else kind.settings[:1]:
+            _run(machine, program_of(config, groups), name, groups)
+        if first:
             if stall == STALLS[0]:
-                _run_extremes(machine)
+                _run_extremes(machine, config, kind.settings)
             toggles = _toggles(machine)
         return Coverage(hits, toggles, machine.transport.programs, machine.transport.simulation.cycle)
     finally:
@@ -104,14 +105,14 @@ def _run(machine: Machine, program: Program, name: str, groups: int) -> None:
     """Run every case and, as training chooses its groups by itself, every training once."""
     for case in cases(program):
         machine.run_case(case, ARCHITECTURES[name], groups)
-    for training in trainings() if groups == 1 else ():
+    for training in trainings(program.config) if groups == 1 else ():
         if ARCHITECTURES[name].skips or not training.skips_zeros:
             machine.train(training, ARCHITECTURES[name])
 
 
-def _run_extremes(machine: Machine) -> None:
-    for name, groups in (SETTINGS[0], SETTINGS[-1]):
-        machine.run_extremes(Program(PRESETS[PRESET], groups), ARCHITECTURES[name], groups)
+def _run_extremes(machine: Machine, config: Config, settings: tuple[tuple[str, int], ...]) -> None:
+    for name, groups in dict.fromkeys((settings[0], settings[-1])):
+        machine.run_extremes(program_of(config, groups), ARCHITECTURES[name], groups)
 
 
 def _toggles(machine: Machine) -> Toggles:

@@ -7,27 +7,25 @@ from itertools import islice
 from etalstm.errors import DeviceError
 from etalstm.plan.program.walk import locate, walk
 from etalstm_hw import contract
-from etalstm_hw.config import PRESETS
-from etalstm_hw.contract import Engine, Opcode, Register, Status
+from etalstm_hw.config import PRESETS, Config
+from etalstm_hw.contract import Engine, Opcode, Register, Status, is_known
 from etalstm_hw.contract.image import INSTRUCTION_BYTES, words_of
 from etalstm_sim.compiled.library import Library
 from etalstm_sim.transport import SimTransport
 from etalstm_sim.trials.coverage.bins import (
     ANY,
     FIXED_SHARES,
-    KNOWN,
+    FLOATS,
     NO_OPCODE,
-    PRESET,
     SENDS_ZEROS,
     SKIPS_ZEROS,
     STALLS,
     TWO_GROUPS,
-    VARIANTS,
     Bin,
 )
+from etalstm_sim.trials.coverage.variants import seen, variants_of
 
 _OPCODE_MASK = (1 << contract.OPCODE_BITS) - 1
-_KNOWN = frozenset(KNOWN)
 BLAMED = frozenset(
     {
         Status.BAD_OPCODE,
@@ -69,12 +67,12 @@ class RecordingTransport(SimTransport):
     """
 
     def __init__(self, preset: str, library: Library, hits: Counter[Bin], **options):
-        self._preset, self._hits = preset, hits
+        self._preset, self._config, self._hits = preset, PRESETS[preset], hits
         self._stall = STALLS[2 if options.get("reorder") else 1 if options.get("stall") else 0]
         self._registers: dict[int, int] = {}
         self._words: list[int] | None = None
         self.recording, self.programs = True, 0
-        super().__init__(PRESETS[preset], library=library, **options)
+        super().__init__(self._config, library=library, **options)
 
     def write_register(self, register: int, value: int) -> None:
         """Write a register; one that starts a program begins a record."""
@@ -99,8 +97,8 @@ class RecordingTransport(SimTransport):
 
     @property
     def architecture(self) -> str:
-        """One of :data:`etalstm_sim.trials.coverage.bins.ARCHITECTURES`, by the preset and the registers."""
-        if self._preset != PRESET:
+        """One of :attr:`etalstm_sim.trials.coverage.bins.Kind.architectures`, by the preset and the registers."""
+        if self._preset != FLOATS.preset:
             return f"preset {self._preset}"
         if self._registers.get(Register.GROUPS, 0) > 1:
             return TWO_GROUPS
@@ -121,9 +119,9 @@ class RecordingTransport(SimTransport):
         if status in BLAMED:
             registers = Register.ERROR_ENGINE, Register.ERROR_INSTRUCTION
             engine, number = (super(RecordingTransport, self).read_register(register) for register in registers)
-            self._count(blamed(words, status, engine, number), ANY, status)
+            self._count(blamed(words, status, engine, number, self._config), ANY, status)
             return
-        for opcode, variants in executed(words, dispatched, halted):
+        for opcode, variants in executed(words, dispatched, halted, self._config):
             for variant in {ANY} | (variants if status == Status.DONE else set()):
                 self._count(opcode.name, variant, status)
 
@@ -131,7 +129,7 @@ class RecordingTransport(SimTransport):
         self._hits[Bin(opcode, variant, status.name, self._stall, self.architecture)] += 1
 
 
-def blamed(words: Sequence[int], status: Status, engine: int, number: int) -> str:
+def blamed(words: Sequence[int], status: Status, engine: int, number: int, config: Config) -> str:
     """Name the opcode of the instruction that ended a program.
 
     Parameters
@@ -140,6 +138,8 @@ def blamed(words: Sequence[int], status: Status, engine: int, number: int) -> st
     status : Status
     engine, number : int
         Registers ERROR_ENGINE and ERROR_INSTRUCTION.
+    config : Config
+        Of the machine.
 
     Raises
     ------
@@ -156,10 +156,14 @@ def blamed(words: Sequence[int], status: Status, engine: int, number: int) -> st
         )
     opcode = words[found[0]] & _OPCODE_MASK
     unread = of_sequencer and status == Status.READ_ERROR and opcode != Opcode.LOAD_ROWS
-    return NO_OPCODE if unread or opcode not in _KNOWN else Opcode(opcode).name
+    return NO_OPCODE if unread or not _is_known(words[found[0]], config) else Opcode(opcode).name
 
 
-def executed(words: Sequence[int], dispatched: int, halted: bool) -> Iterator[tuple[Opcode, set[str]]]:
+def _is_known(word: int, config: Config) -> bool:
+    return word & _OPCODE_MASK in set(Opcode) and is_known(Opcode(word & _OPCODE_MASK), config.integers)
+
+
+def executed(words: Sequence[int], dispatched: int, halted: bool, config: Config) -> Iterator[tuple[Opcode, set[str]]]:
     """Give the instructions that a program has reached, each once, with its variants.
 
     Parameters
@@ -169,18 +173,22 @@ def executed(words: Sequence[int], dispatched: int, halted: bool) -> Iterator[tu
         Instructions that went to engines, counted in each turn of a loop.
     halted : bool
         The program came to its HALT.
+    config : Config
+        Of the machine.
     """
-    known = [word & _OPCODE_MASK in _KNOWN for word in words]
+    known = [_is_known(word, config) for word in words]
     words = words[: known.index(False)] if False in known else words
     reached = {step.number for step in islice(walk(words), dispatched)}
     opcodes = [Opcode(word & _OPCODE_MASK) for word in words]
     end = opcodes.index(Opcode.HALT) + 1 if halted else max(reached, default=-1)
     reached |= {number for number in range(end) if opcodes[number] in (Opcode.LOOP, Opcode.ADVANCE, Opcode.HALT)}
-    depths = list(_depths(words))
+    depths, sent = list(_depths(words)), None
     for number in sorted(reached):
         opcode, fields = contract.decode(words[number])
-        fields["depth"] = depths[number]
-        yield opcode, {name for name, holds in VARIANTS[opcode].items() if holds(fields)}
+        sent = fields if opcode == Opcode.SEND else sent
+        of_instruction = seen(opcode, fields, depths[number], sent, config)
+        variants = variants_of(opcode, integers=config.integers)
+        yield opcode, {name for name, holds in variants.items() if holds(of_instruction)}
 
 
 def _depths(words: Sequence[int]) -> Iterator[int]:

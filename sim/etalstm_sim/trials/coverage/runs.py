@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -12,11 +13,12 @@ from etalstm.device.machine.accelerator import Accelerator, LoadedProgram
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import DeviceError
 from etalstm.network.architecture import Architecture
+from etalstm.network.arithmetic import INT8
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.execution import BF16, Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
-from etalstm_hw.config import PRESETS
+from etalstm_hw.config import PRESETS, Config
 from etalstm_hw.contract import CONTROL_START, PAGE_BYTES, REGISTER_SPACE_BYTES, Register, Status, kept_words
 from etalstm_hw.contract.image import INSTRUCTION_BYTES, image_of
 from etalstm_sim.compiled.library import Library
@@ -35,6 +37,7 @@ FAR_WINDOWS = (0x0_AAAA_A000, 0x1_5555_5000)  # beyond the memory
 PATTERNS = (0xFFFFF000, 0xAAAAA000, 0x55555000, 0x00000FFF)  # addresses are multiples of 4,096
 BASE = 1 << 16  # of the first window
 ZEROS = 0.5  # share of the words in the windows
+NO_INTEGER = 0x80  # the byte -128, which neither a weight nor a digit is
 SIZES = NetworkShape(5, 9, 2)
 LARGE = NetworkShape(20, 40, 1)
 BATCH, STEPS = 4, 3
@@ -62,8 +65,23 @@ class Training:
     skips_zeros: bool = False
 
 
-def trainings() -> tuple[Training, ...]:
-    """Give training runs that use every feature of the programs."""
+def trainings(config: Config) -> tuple[Training, ...]:
+    """Give training runs that use every feature of a machine's programs."""
+    return _trainings_of_integers() if config.integers else _trainings_of_floats()
+
+
+def _trainings_of_integers() -> tuple[Training, ...]:
+    usual, int8 = (SIZES, BATCH, STEPS), partial(Execution.read, arithmetic=INT8.name)
+    ms1, bf16 = int8(storage="ms1", theta=0.05), int8(storage="ms1-bf16", theta=0.05)
+    return (
+        Training("lengths", TrainingShape(*usual, int8(), masked=True), RandomRun(2, "per-step", 1)),
+        Training("ms1, skipped steps, pruned deltas", TrainingShape(*usual, ms1), RandomRun(1, "last", 2, 0.4, 0.1)),
+        Training("slices, one digit", TrainingShape(*usual, int8(slices=2, delta_bits=8)), RandomRun(1, "last", 3)),
+        Training("larger", TrainingShape(LARGE, 8, 5, bf16), RandomRun(1, "per-step", 4)),
+    )
+
+
+def _trainings_of_floats() -> tuple[Training, ...]:
     shape, ms1, bf16 = TrainingShape(SIZES, BATCH, STEPS), Storage("ms1", 0.05), Storage("ms1-bf16", 0.05)
     masked = replace(shape, masked=True)
     run = RandomRun(2, "per-step", 1)
@@ -187,7 +205,10 @@ class Machine:
         draw = np.random.default_rng(self._seed)
         words = draw.standard_normal(size // 4, np.float32)
         words[draw.random(words.size) < ZEROS] = 0
-        self.transport.simulation.memory[BASE : BASE + size] = words.view(np.uint8)
+        filled = words.view(np.uint8)
+        if self._config.integers:
+            filled[filled == NO_INTEGER] += 1
+        self.transport.simulation.memory[BASE : BASE + size] = filled
 
     def train(self, training: Training, architecture: Architecture) -> None:
         """Train, and compare every word with golden.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from etalstm_sim.trials.coverage.bins import ANY, Bin, all_bins, impossible
+from etalstm_sim.trials.coverage.bins import ANY, FLOATS, Bin, Kind, all_bins, impossible
 
 
 @dataclass(frozen=True)
@@ -15,14 +15,17 @@ class Summary:
     Members
     -------
     hits : Mapping from Bin to int
+    kind : Kind
+        Of the machines.
     """
 
     hits: Mapping[Bin, int]
+    kind: Kind = FLOATS
 
     @cached_property
     def possible(self) -> list[Bin]:
         """Bins that can be hit."""
-        return [situation for situation in all_bins() if impossible(situation) is None]
+        return [situation for situation in all_bins(self.kind) if impossible(situation) is None]
 
     @cached_property
     def holes(self) -> list[Bin]:
@@ -37,7 +40,7 @@ class Summary:
     @property
     def excused(self) -> dict[str, int]:
         """How many bins cannot be hit, by the reason."""
-        reasons = (impossible(situation) for situation in all_bins())
+        reasons = (impossible(situation) for situation in all_bins(self.kind))
         return dict(Counter(reason for reason in reasons if reason))
 
     def of_statuses(self) -> dict[tuple[str, str], tuple[int, int]]:
@@ -52,7 +55,7 @@ class Summary:
 
     def _count(self, key: Callable[[Bin], tuple], *, variants: bool) -> dict[tuple, tuple[int, int]]:
         counts: dict[tuple, tuple[int, int]] = {}
-        for situation in all_bins():
+        for situation in all_bins(self.kind):
             if (situation.variant != ANY) == variants:
                 hit, possible = counts.get(key(situation), (0, 0))
                 can_be = impossible(situation) is None

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from etalstm.device import TrainingShape
+from etalstm.network.arithmetic import INT8
 from etalstm.network.execution import BF16, Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
@@ -26,12 +27,26 @@ NETWORKS = {
         NetworkShape(4, 4, 1), 2, 2, Execution(storage=Storage("ms1-bf16", 0.05), slices=2, weight_format=BF16)
     ),
 }
-"""Networks whose programs, taken together, have every instruction."""
+"""Networks whose programs, taken together, have every instruction of a machine whose products are float32."""
+
+int8 = partial(Execution.read, arithmetic=INT8.name)
+NETWORKS_OF_INTEGERS = {
+    "stacked": TrainingShape(NetworkShape(4, 4, 2), 2, 2, int8(storage="ms1", theta=0.05), masked=True),
+    "looped": TrainingShape(NetworkShape(4, 4, 1), 2, 12, int8(storage="ms1", theta=0.05), masked=True),
+    "blocks": TrainingShape(NetworkShape(20, 20, 1), 3, 2, int8(storage="ms1-bf16", theta=0.05)),
+    "slices": TrainingShape(NetworkShape(4, 4, 1), 9, 2, int8(slices=3, delta_bits=8)),
+}
+"""Networks of integers: arrays that are sent several times, sums that are added to, one digit of δ and two."""
+
+
+def networks_of(config: Config) -> dict[str, TrainingShape]:
+    """Give the networks whose programs a machine runs."""
+    return NETWORKS_OF_INTEGERS if config.integers else NETWORKS
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network of :data:`NETWORKS`, planned.
+    """A network of :func:`networks_of`, planned.
 
     Members
     -------
@@ -48,8 +63,8 @@ class Network:
 
     @classmethod
     def planned(cls, name: str, config: Config) -> "Network":
-        """Plan a network; each slice of the batch gets a group of channels."""
-        shape = NETWORKS[name]
+        """Plan a network; each slice of the batch gets a group of channels, but not of integers."""
+        shape = networks_of(config)[name]
         plan = Plan(
             config,
             shape.network,
@@ -57,7 +72,7 @@ class Network:
             shape.steps,
             shape.execution,
             masked=shape.masked,
-            groups=shape.execution.slices,
+            groups=1 if config.integers else shape.execution.slices,
         )
         window_beats = plan.map.memory.window_bytes // config.beat_bytes
         return cls(name, shape, plan, Sizes(config, window_beats, plan.groups))
@@ -106,17 +121,21 @@ class Cases:
     """
 
     def __init__(self, config: Config, seed: int):
-        self.networks = {name: Network.planned(name, config) for name in NETWORKS}
+        self.networks = {name: Network.planned(name, config) for name in networks_of(config)}
         self._seed = seed
         self._models = {name: _model_after_iteration(network) for name, network in self.networks.items()}
 
-    def case(self, number: int) -> Case:
-        """Draw a case, and predict how it ends."""
+    def change(self, number: int) -> tuple[Network, Change]:
+        """Draw what a case changes, and the network whose program it is."""
         draw = np.random.default_rng([self._seed, number])
         network = _choose(draw, self.networks)
         program = _choose(draw, {name: name for name in network.programs})
-        words = network.programs[program]
-        change = drawn_change(draw, program, words)
+        return network, drawn_change(draw, program, network.programs[program])
+
+    def case(self, number: int) -> Case:
+        """Draw a case, and predict how it ends."""
+        network, change = self.change(number)
+        words = network.programs[change.program]
         changed = change.of(words)
         prediction = expected(words, change, _addresses(changed, change.number), network.sizes)
         unordered = change.number if is_weaker(change) and not prediction.same else None

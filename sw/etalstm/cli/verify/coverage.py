@@ -14,24 +14,31 @@ NAMED = 40  # holes that are printed; `--json` has all
 
 def coverage(
     seed: Annotated[int, Option(help="Of data and stalls")] = 0,
+    preset: Annotated[
+        str,
+        Option(
+            help="test: machines whose products are float32, with sim and slice; test-int8: integers, with sim-int8"
+        ),
+    ] = "test",
     toggles: Annotated[str | None, Option(help="Also list the bits of this module that have not toggled")] = None,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Run programs in every situation on the simulated machine, count what they reach; exit code 1 if it has holes."""
-    measure = importlib.import_module("etalstm_sim.trials.coverage.measure")  # needs the hardware description
+    kind = importlib.import_module("etalstm_sim.trials.coverage.bins").kind_of(preset)  # needs the hardware description
+    measure = importlib.import_module("etalstm_sim.trials.coverage.measure")
     toggling = importlib.import_module("etalstm_sim.trials.coverage.toggles")
-    names = toggling.control_modules(measure.PRESET)
+    names = toggling.control_modules(preset)
     if toggles is not None and toggles not in names:
         raise ValueError(f"toggles must be one of {', '.join(names)}, got {toggles!r}")
-    found = measure.measure(seed, log=say)
-    summary = importlib.import_module("etalstm_sim.trials.coverage.summary").Summary(found.hits)
-    modules = toggling.module_toggles(found.toggles, measure.PRESET)
+    found = measure.measure(kind, seed, log=say)
+    summary = importlib.import_module("etalstm_sim.trials.coverage.summary").Summary(found.hits, kind)
+    modules = toggling.module_toggles(found.toggles, preset)
     if as_json:
         print(json.dumps(_as_dict(found, summary, modules)))
     else:
         _print_statuses(summary)
         _print_variants(summary)
-        _print_toggles(modules, measure.PRESET)
+        _print_toggles(modules, preset)
         _print_totals(found, summary, modules)
         for module in modules:
             if module.module == toggles:

@@ -1,20 +1,21 @@
 """Programs of the backward pass with integers."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from etalstm.errors import PlanError
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, WeightGroup, convert
+from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, Share, WeightGroup, convert
 from etalstm.plan.memory.arrays import LayerArrays
-from etalstm.plan.memory.integer_arrays import PLANES, Constant, IntegerArrays, Noted
-from etalstm.plan.memory.integer_tiling import AREAS, DIGIT_SETS
+from etalstm.plan.memory.integer_arrays import Constant, IntegerArrays, Noted
+from etalstm.plan.memory.integer_tiling import AREAS, DIGIT_SETS, PLANES
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
 from etalstm.plan.memory.tiling import Span, ceil_div, cut
 from etalstm.plan.passes.backward import BackwardLayer, BackwardStage, Cells
 from etalstm.plan.passes.gradient import BiasSums
-from etalstm.plan.passes.propagation import Collecting, Emit, Masking, OperandGradients
+from etalstm.plan.passes.propagation import Collecting, Emit, Masking, OperandGradients, emit_all
 from etalstm.plan.passes.vectors import ZERO, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
@@ -27,11 +28,16 @@ _DIGITS = VectorOp.UPPER_DIGITS, VectorOp.LOWER_DIGITS  # by plane
 class IntegerPropagation:
     """Emits the sums Wᵀδ of a step when its δ is there: of the units' columns first, then of the inputs'.
 
-    Groups of columns of both operands share tiles of sums. `buffer` is scratch memory for the sums of a tile. Members
-    `most_tiles` and `steps` are those of :class:`~etalstm.plan.passes.propagation.Propagation`: nothing is shared.
+    Groups of columns of both operands share tiles of sums. `buffer` is scratch memory for the sums of a tile. Batch
+    tiles that share loads of weights are a part of the batch; while the sums of one part are made, δ of the other one
+    is computed.
+
+    Members
+    -------
+    most_tiles, steps : int    as those of :class:`~etalstm.plan.passes.propagation.Propagation`
     """
 
-    most_tiles = steps = 1
+    steps = 1
 
     def __init__(
         self, config: Config, emitter: Emitter, layer: LayerArrays, arrays: IntegerArrays, below: Operand,
@@ -48,22 +54,34 @@ class IntegerPropagation:
         self._of_units = Span(0, min(ceil_div(of_units, of_tile) * of_tile, len(self._groups)))
         self._of_inputs = Span(self._of_units.count, len(self._groups) - self._of_units.count)
 
+        batch = layer.batch
+        self._stays = self._multiplier.fits(*(Columns(self._groups[f : f + n]) for f, n in self._runs(1)))
+        self._area = config.queue_depth // AREAS
+        most = self._area // self._multiplier.of_tile(batch.size)
+        self.most_tiles = 1 if self._stays else max(1, min(most, ceil_div(batch.count, 2)))
+        self._delays = self.most_tiles < batch.count
+
     def begin(self) -> None:
         """Bring the weights that there is room for."""
-        matrices = [Columns(self._groups[f : f + n]) for f, n in self._runs(self._layer.batch.size)]
-        if self._multiplier.fits(*matrices):
-            for columns in matrices:
-                self._multiplier.keep(columns)
+        for first, count in self._runs(1) if self._stays else []:
+            self._multiplier.keep(Columns(self._groups[first : first + count]))
 
     def units(self, step: int, tiles: range) -> None:
         """Sum the units' columns for the step before, and those that share a tile of sums with them."""
-        for tile in tiles:
-            self._sum(self._of_units, step, tile)
+        if not self._delays:
+            emit_all(*self._sums(self._of_units, step, tiles))
 
     def inputs(self, step: int, tiles: range) -> None:
         """Sum the inputs' other columns, which leave the layer."""
-        for tile in tiles:
-            self._sum(self._of_inputs, step, tile)
+        if not self._delays:
+            emit_all(*self._sums(self._of_inputs, step, tiles))
+
+    def delayed(self, step: int, tiles: range) -> tuple[list[Emit], list[Emit]]:
+        """Sum both for a part of the batch."""
+        if not self._delays:
+            return [], []
+        (first, store), (then, last) = (self._sums(groups, step, tiles) for groups in (self._of_units, self._of_inputs))
+        return first + store + then, last
 
     def left(self, step: int) -> list[Emit]:
         """Nothing is left."""
@@ -76,31 +94,50 @@ class IntegerPropagation:
     def rest(self, steps: Sequence[int]) -> None:
         """Nothing is left."""
 
-    def _runs(self, size: int) -> Iterator[tuple[int, int]]:
-        """Give first group and groups of as many tiles as a part of the sums holds."""
-        area = self._config.queue_depth // AREAS
-        most = area // (self._config.tile_sums * self._config.of_stream(size)) * self._config.row_vectors
+    def _runs(self, tiles: int) -> Iterator[tuple[int, int]]:
+        """Give first group and groups of as many tiles of sums, for so many batch tiles, as an area holds."""
+        of_tile = self._multiplier.of_tile(self._layer.batch.size) * tiles
+        most = self._config.queue_depth // AREAS // of_tile * self._config.row_vectors
         for groups in (self._of_units, self._of_inputs):
             for some in cut(groups.count, most):
                 yield groups.first + some.first, some.count
 
-    def _sum(self, groups: Span, step: int, batch_tile: int) -> None:
-        """Sum some groups of columns, as many tiles at a time as a part of the sums holds."""
+    def _sums(self, groups: Span, step: int, tiles: range) -> tuple[list[Emit], list[Emit]]:
+        """Give what sums some groups of columns, area by area, and what stores the last area's.
+
+        Sums of an area are stored when those of the next one have been begun.
+        """
+        emits, stores = list[Emit](), list[Emit]()
+        runs = [run for run in self._runs(self.most_tiles) if groups.first <= run[0] < groups.first + groups.count]
+        for first, count in runs:
+            area, columns = self._next_area(), Columns(self._groups[first : first + count])
+            of_batch_tile = ceil_div(count, self._config.row_vectors) * self._multiplier.of_tile(self._layer.batch.size)
+            places = [area.at(n * of_batch_tile) for n in range(len(tiles))]
+            shares = [Share(self._array(step, tile), sums) for tile, sums in zip(tiles, places, strict=True)]
+            emits += self._multiplier.multiply(shares, columns, backward=True) + stores
+            stores = [
+                partial(self._store_groups, range(first, first + count), step, tile, sums)
+                for tile, sums in zip(tiles, places, strict=True)
+            ]
+        return emits, stores
+
+    def _next_area(self) -> Operand:
+        """Areas take turns."""
+        self._turn += 1
+        return Operand(Memory.SUMS, self._turn % AREAS * self._area)
+
+    def _array(self, step: int, batch_tile: int) -> Broadcast:
         tiling, size = self._arrays.tiling, self._layer.batch.size_of(batch_tile)
         delta, tiles = self._arrays.delta.at(step, batch_tile), tiling.units.tiles
-        array = Broadcast(delta, 0, tiles, tiling.units.channels * tiles, size, True, Traffic.DELTAS)
-        area, of_row = self._config.queue_depth // AREAS, self._config.row_vectors
-        for first, count in self._runs(self._layer.batch.size):
-            if not groups.first <= first < groups.first + groups.count:
-                continue
-            sums = Operand(Memory.SUMS, self._turn % AREAS * area)
-            self._turn += 1
-            self._multiplier.multiply(array, Columns(self._groups[first : first + count]), sums, backward=True)
-            for number in range(count):
-                tile, place = divmod(number, of_row)
-                of_group = sums.at(tile * self._config.tile_sums * self._config.of_stream(size) + WORD_BYTES * place)
-                buffer = self._buffer.at(WORD_BYTES * place * size)
-                self._store(*self._places[first + number], step, batch_tile, of_group, buffer)
+        return Broadcast(delta, 0, tiles, tiling.units.channels * tiles, size, True, Traffic.DELTAS)
+
+    def _store_groups(self, groups: range, step: int, batch_tile: int, sums: Operand) -> None:
+        """Convert and store the sums of some groups of columns."""
+        of_row, size = self._config.row_vectors, self._layer.batch.size_of(batch_tile)
+        for number, group in enumerate(groups):
+            tile, place = divmod(number, of_row)
+            of_group = sums.at(tile * self._multiplier.of_tile(size) + WORD_BYTES * place)
+            self._store(*self._places[group], step, batch_tile, of_group, self._buffer.at(WORD_BYTES * place * size))
 
     def _store(self, operand: str, group: int, step: int, batch_tile: int, sums: Operand, buffer: Operand) -> None:
         """Convert the sums of a group of columns, and store them as gradients of x or of the other operand."""
@@ -192,7 +229,7 @@ class IntegerBackwardStage(BackwardStage):
         sets = scratch.take("digits of δ, transposed", DIGIT_SETS * of_block)
         self._sets, self._turn = [sets.at(n * of_block) for n in range(DIGIT_SETS)], 0
         self._buffer = scratch.take("gradients of operands", tile * size)
-        self._passed = scratch.take("passed gradients", tile * size) if self._masking else self._buffer
+        self._passed = self._numbers  # as many as of a tile; they are read before sums of the next tile are stored
 
     def _sum_biases(self, scratch: Scratch, steps: int) -> Sequence[BiasSums]:
         self._bias = IntegerBias(self._emitter, scratch, self._layer, self._integers, steps)

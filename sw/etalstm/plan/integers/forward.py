@@ -1,16 +1,20 @@
 """Programs of the forward pass with integers."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product, zip_longest
 from typing import Any
 
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, WeightGroup, convert
+from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, Share, WeightGroup, convert
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import Constant
 from etalstm.plan.memory.integer_tiling import AREAS
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
-from etalstm.plan.memory.tiling import Span, cut
+from etalstm.plan.memory.tiling import Span, ceil_div, cut, spans
 from etalstm.plan.passes.forward import ForwardLayer, ForwardStage, Job
+from etalstm.plan.passes.propagation import Emit, emit_all
 from etalstm.plan.passes.sums import ProductSums
 from etalstm.plan.passes.vectors import Elsewhere, Steps
 from etalstm.plan.program.emit import Emitter
@@ -23,6 +27,10 @@ class IntegerForwardStage(ForwardStage):
     """Emits the forward pass of a cell of one stage, with products of integers.
 
     The sums with x and with the other operand lie apart: each is converted with its own exponents.
+
+    Members
+    -------
+    most_tiles : int    batch tiles that share loads of weights at most
     """
 
     def __init__(
@@ -41,6 +49,25 @@ class IntegerForwardStage(ForwardStage):
         self._exponents = Exponents(emitter, scratch, arrays)
         self._of = {name: self._exponents.take() for name in ("x", "h")}
         self._multiplier = Multiplier(config, emitter)
+        self._matrices = [self._columns(name, span) for name in ("h", "x") for span in self.tiling.unit_spans]
+        self._stays = self._multiplier.fits(*self._matrices)
+        self.most_tiles = self._count_tiles(network)
+
+    def _count_tiles(self, network: NetworkMap) -> int:
+        """As many as an area of sums holds, but half of them at most: the others are worked on meanwhile."""
+        batch = network.batch
+        if self._stays or batch.count == 1:
+            return 1
+        most = max(span.count for span in self.tiling.unit_spans)
+        return max(1, min(self._area // self._sums_of_span(most, batch.size), ceil_div(batch.count, 2)))
+
+    def _sums_of_span(self, count: int, sequences: int) -> int:
+        """Vectors of the sums of so many tiles of units in a stream, with one operand."""
+        return ceil_div(self.gates * count, self._config.tile_sums) * self._multiplier.of_tile(sequences)
+
+    def place(self, span: Span, position: int) -> int:
+        """Give where the sums of a batch tile begin, of those that share loads."""
+        return position * self._sums_of_span(span.count, self._network.batch.size)
 
     def _make_sums(
         self, config: Config, products: tuple[LayerArrays, ...], shares: bool, skips: bool
@@ -54,10 +81,8 @@ class IntegerForwardStage(ForwardStage):
             self._exponents.with_rows(self._of[name], constant)
         rows = self._arrays.tiling.rows
         self._emitter.load(self._bias, Location(self._layer.bias, 0), Traffic.WEIGHTS, 1, rows)
-        matrices = [self._columns(name, span) for name in ("h", "x") for span in self.tiling.unit_spans]
-        if self._multiplier.fits(*matrices):
-            for columns in matrices:
-                self._multiplier.keep(columns)
+        for columns in self._matrices if self._stays else []:
+            self._multiplier.keep(columns)
 
     def _columns(self, operand: str, span: Span) -> Columns:
         """Give the weights of a span's rows: a group is those of a tile of units."""
@@ -66,23 +91,32 @@ class IntegerForwardStage(ForwardStage):
 
     def _areas(self, job: Job) -> tuple[Operand, Operand]:
         """Give where the sums of a job lie: with x, and with the other operand."""
-        half = 2 * self._area if job.in_second_half else 0
-        return Operand(Memory.SUMS, half), Operand(Memory.SUMS, half + self._area)
+        return job.operand, job.operand.at(self._area)
+
+    def of_inputs(self, jobs: Sequence[Job]) -> list[Emit]:
+        """Give what sums the products with x of jobs that share loads."""
+        return self._sum("x", [Share(self._array("x", job), self._areas(job)[0]) for job in jobs], jobs[0].span)
+
+    def of_state(self, jobs: Sequence[Job]) -> list[Emit]:
+        """Give what sums the products with the other operand."""
+        return self._sum("h", [Share(self._array("h", job), self._areas(job)[1]) for job in jobs], jobs[0].span)
 
     def sum_inputs(self, job: Job) -> None:
         """Sum the products with x."""
-        self._sum("x", job, self._areas(job)[0])
+        emit_all(self.of_inputs([job]))
 
-    def sum_state(self, job: Job) -> None:
-        """Sum the products with the other operand."""
-        self._sum("h", job, self._areas(job)[1])
-
-    def _sum(self, operand: str, job: Job, sums: Operand) -> None:
+    def _array(self, operand: str, job: Job) -> Broadcast:
         numbers, tiling = self._arrays.operands[operand], self._arrays.tiling
         location, groups = numbers.digits.at(job.step + numbers.first, job.batch_tile), tiling.groups_of(operand)
         blocks = tiling.columns_of(operand).channels * groups
-        array = Broadcast(location, 0, groups, blocks, job.size, False, Traffic.ACTIVATIONS)
-        self._multiplier.multiply(array, self._columns(operand, job.span), sums)
+        return Broadcast(location, 0, groups, blocks, job.size, False, Traffic.ACTIVATIONS)
+
+    def _sum(self, operand: str, shares: Sequence[Share], span: Span) -> list[Emit]:
+        return self._multiplier.multiply(shares, self._columns(operand, span))
+
+    @property
+    def _brings_ahead(self) -> bool:
+        return True  # behind the weights of the sums that follow the cells would be late
 
     def _sums_of(self, job: Job) -> Elsewhere:
         """Convert the sums, and add them to the bias."""
@@ -117,8 +151,33 @@ class IntegerForwardStage(ForwardStage):
         self._emitter.store(self._terms, location, Traffic.ACTIVATIONS, 1, len(groups) * size)
 
 
+@dataclass(frozen=True)
+class Shared:
+    """Jobs of one span and of batch tiles that follow each other, which share loads of weights.
+
+    Members
+    -------
+    run : int    of batch tiles, counted
+    jobs : tuple of Job
+    """
+
+    run: int
+    jobs: tuple[Job, ...]
+
+    @property
+    def stage(self) -> IntegerForwardStage:
+        """What emits them."""
+        stage = self.jobs[0].stage
+        assert isinstance(stage, IntegerForwardStage)
+        return stage
+
+
 class IntegerForwardLayer(ForwardLayer):
-    """Emits one layer's forward pass with integers."""
+    """Emits one layer's forward pass with integers.
+
+    While the cells of some jobs are computed, the sums of those that follow are made, all that wait for no cell of
+    these: a piece of the products comes before each job's cells.
+    """
 
     @staticmethod
     def _make_stage(*arguments: Any) -> ForwardStage:
@@ -130,3 +189,61 @@ class IntegerForwardLayer(ForwardLayer):
             for stage in self._stages:
                 stage.begin()
         super().emit(steps)
+
+    def _begin(self, step: int) -> None:
+        first = self._shared(step)[0]
+        emit_all(self._early(first))
+
+    def _early(self, shared: Shared) -> list[Emit]:
+        """Give the sums that are made before or beside the cells of the jobs before."""
+        return shared.stage.of_inputs(shared.jobs) + ([] if self._waits(shared) else shared.stage.of_state(shared.jobs))
+
+    def _waits(self, shared: Shared) -> bool:
+        """Tell whether the cells just before are the ones whose output is multiplied."""
+        return shared.jobs[0].number == 0 and shared.run == 0 and self._runs == 1
+
+    def _step(self, step: int, following: range) -> None:
+        """Emit a step; `following` is the one after it, if there is one."""
+        every = self._shared(step)
+        for present, ahead in zip_longest(every, [*every[1:], *[self._shared(after)[0] for after in following]]):
+            if self._waits(present):
+                emit_all(present.stage.of_state(present.jobs))
+            products = self._early(ahead) if ahead else []
+            for number, job in enumerate(present.jobs):
+                job.stage.prepare(job)
+                first, end = (count * len(products) // len(present.jobs) for count in (number, number + 1))
+                emit_all(products[first:end])
+                job.stage.cells(job)
+
+    @property
+    def _runs(self) -> int:
+        """Runs of batch tiles that share loads."""
+        return len(self._tiles)
+
+    @property
+    def _tiles(self) -> list[Span]:
+        (stage,) = self._stages
+        assert isinstance(stage, IntegerForwardStage)
+        return spans(self._batch.count, stage.most_tiles)
+
+    def _jobs(self, step: int) -> list[Job]:
+        return [job for shared in self._shared(step) for job in shared.jobs]
+
+    def _shared(self, step: int) -> list[Shared]:
+        """Give the jobs of a step. Those that share loads alternate the halves of the memory of sums, across steps."""
+        (stage,) = self._stages
+        assert isinstance(stage, IntegerForwardStage)
+        pairs = list(product(enumerate(self._tiles), enumerate(stage.tiling.unit_spans)))
+        found = []
+        for position, ((run, tiles), (number, span)) in enumerate(pairs):
+            half = (step * len(pairs) + position) % 2
+            jobs = tuple(
+                Job(
+                    stage=stage, step=step, batch_tile=tiles.first + n, number=number, span=span,
+                    size=self._batch.size_of(tiles.first + n), gates=stage.gates,
+                    operand=Operand(Memory.SUMS, self._half * half + stage.place(span, n)), in_second_half=half == 1,
+                )
+                for n in range(tiles.count)
+            )  # fmt: skip
+            found.append(Shared(run, jobs))
+        return found

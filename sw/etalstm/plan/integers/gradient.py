@@ -1,14 +1,16 @@
 """Programs of the weights' gradients with integers."""
 
-from itertools import count
+from functools import partial
+from itertools import count, product
 
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, OperandGroup, convert
+from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, OperandGroup, Share, convert
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import OPERANDS, Constant, IntegerArrays
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
 from etalstm.plan.memory.tiling import Span, cut, spans
+from etalstm.plan.passes.propagation import Emit, emit_all
 from etalstm.plan.passes.vectors import NO_STEPS, ZERO, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
@@ -47,29 +49,41 @@ class IntegerGradientLayer:
         self._finish()
 
     def _sum_columns(self, places: list[tuple[str, int]]) -> None:
-        """Sum dW of some groups of columns, a run of rows after the other."""
+        """Sum dW of some groups of columns, a run of rows after the other.
+
+        Sums are given away while those of the next run are made.
+        """
         tiling = self._arrays.tiling
         columns = Columns(tuple(OperandGroup(self._arrays, *place) for place in places))
         self._multiplier = Multiplier(self._config, self._emitter)
         if self._multiplier.fits(columns):
             self._multiplier.keep(columns, Traffic.ACTIVATIONS)
-        for channel in range(tiling.units.channels):
-            for number in range(len(tiling.row_runs)):
-                self._sum(channel, number, columns, places)
+        left: list[Emit] = []
+        for channel, number in product(range(tiling.units.channels), range(len(tiling.row_runs))):
+            sums = Operand(Memory.SUMS, self._half * (self._turn % 2))
+            self._turn += 1
+            self._sum(channel, number, columns, sums)
+            emit_all(left)
+            left = [partial(self._give_all, channel, number, places, sums)]
+        emit_all(left)
 
-    def _sum(self, channel: int, number: int, columns: Columns, places: list[tuple[str, int]]) -> None:
-        """Sum dW of a run of a channel's rows and some groups of columns; give it to the rows' owner."""
+    def _sum(self, channel: int, number: int, columns: Columns, sums: Operand) -> None:
+        """Sum dW of a run of a channel's rows and some groups of columns."""
         tiling, transposed = self._arrays.tiling, self._arrays.transposed
         rows = tiling.row_runs[number].count * self._config.lanes
-        sums = Operand(Memory.SUMS, self._half * (self._turn % 2))
-        self._turn += 1
         for steps in self._runs:
             location = transposed.at(number, steps.start, 0).at(channel * transposed.channel_vectors(number))
             blocks, kinds = len(steps) * tiling.pair_blocks, (Traffic.DELTAS, Traffic.ACTIVATIONS)
             array = Broadcast(location, transposed.window(number), blocks, blocks, rows, True, *kinds)
             of_steps = Columns(columns.groups, steps.start * tiling.pair_blocks * tiling.block)
-            self._multiplier.multiply(array, of_steps, sums, adds=steps is not self._runs[0], backward=True)
-        tile, of_tile = self._config.tile_sums, self._config.tile_sums * self._config.of_stream(rows)
+            adds = steps is not self._runs[0]
+            emit_all(self._multiplier.multiply([Share(array, sums)], of_steps, adds=adds, backward=True))
+
+    def _give_all(self, channel: int, number: int, places: list[tuple[str, int]], sums: Operand) -> None:
+        """Convert these sums, and give them to the rows' owner."""
+        tiling = self._arrays.tiling
+        rows = tiling.row_runs[number].count * self._config.lanes
+        tile, of_tile = self._config.tile_sums, self._multiplier.of_tile(rows)
         for position, (operand, group) in enumerate(places):
             first = WORD_BYTES * group
             for place in range(min(WORD_BYTES, tiling.columns_of(operand).tiles - first)):

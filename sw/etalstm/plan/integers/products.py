@@ -1,6 +1,8 @@
 """Products of arrays of integers and matrices: which piece is sent when, and which weights are brought for it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from etalstm.errors import PlanError
@@ -8,6 +10,7 @@ from etalstm.plan.memory.integer_arrays import IntegerArrays, Packed
 from etalstm.plan.memory.integer_tiling import Sent
 from etalstm.plan.memory.operands import Location, Operand, Parameter
 from etalstm.plan.memory.tiling import Span, ceil_div, cut, spans
+from etalstm.plan.passes.propagation import Emit
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp
@@ -36,6 +39,14 @@ class Broadcast:
     wide: bool
     kind: Traffic
     weights: Traffic = Traffic.WEIGHTS
+
+
+@dataclass(frozen=True)
+class Share:
+    """An array that shares loads of weights with others, and where its sums lie, tile by tile."""
+
+    array: Broadcast
+    sums: Operand
 
 
 class Group(Protocol):
@@ -152,12 +163,15 @@ class Multiplier:
         self._first += self._vectors(columns)
 
     def multiply(
-        self, array: Broadcast, columns: Columns, sums: Operand, *, adds: bool = False, backward: bool = False
-    ) -> None:
-        """Sum the products of an array and a matrix: sums of its tiles follow each other, added to others or not."""
+        self, shares: Sequence[Share], columns: Columns, *, adds: bool = False, backward: bool = False
+    ) -> list[Emit]:
+        """Give what sums the products of arrays and a matrix, added to others or not, piece by piece.
+
+        A piece of the weights is brought once for all arrays, which differ in their sequences alone.
+        """
         block = WORD_BYTES * self._config.lanes  # elements
-        kept = self._kept.get(columns.key)
-        most = self._sent.most_blocks(array.sequences, array.wide)
+        kept, array = self._kept.get(columns.key), shares[0].array
+        most = min(self._sent.most_blocks(share.array.sequences, array.wide) for share in shares)
         tiles = ceil_div(len(columns.groups), self._of_row)
         if kept is None:
             at_once = (self._end - self._first) // 2 // self._of_row // block
@@ -167,40 +181,48 @@ class Multiplier:
                     f"{2 * block * self._of_row} vectors"
                 )
             most, tiles = min(most, max(1, at_once // tiles)), min(tiles, at_once)
+        emits: list[Emit] = []
         for some in cut(len(columns.groups), tiles * self._of_row):
-            groups = columns.groups[some.first : some.first + some.count]
-            for piece in spans(array.blocks, most):
-                self._piece(array, piece, Columns(groups, columns.element), kept, sums, adds, backward)
-            sums = sums.at(ceil_div(some.count, self._of_row) * self._of_tile(array))
+            of_some = Columns(columns.groups[some.first : some.first + some.count], columns.element)
+            first = some.first // self._of_row
+            after = [Share(each.array, each.sums.at(first * self.of_tile(each.array.sequences))) for each in shares]
+            pieces = spans(array.blocks, most)
+            emits += [partial(self._piece, after, piece, of_some, kept, adds, backward) for piece in pieces]
+        return emits
 
     def _piece(
-        self, array: Broadcast, piece: Span, columns: Columns, kept: Operand | None, sums: Operand, adds: bool,
-        backward: bool,
-    ) -> None:  # fmt: skip
-        """Send some blocks, and multiply them."""
+        self, shares: Sequence[Share], piece: Span, columns: Columns, kept: Operand | None, adds: bool, backward: bool
+    ) -> None:
+        """Bring the weights of some blocks, send these of each array, and multiply them."""
         block, tiles = WORD_BYTES * self._config.lanes, ceil_div(len(columns.groups), self._of_row)
+        kind = shares[0].array.weights
         first = columns.element + piece.first * block
         if kept is None:
             rows = piece.count * block
             half = (self._end - self._first) // 2 // self._of_row * self._of_row
             weights = Operand(Memory.WEIGHTS, self._first + self._turn % 2 * half)
             self._turn += 1
-            self._bring(columns, range(first, first + rows), weights, array.weights)
+            self._bring(columns, range(first, first + rows), weights, kind)
         else:
             rows, weights = columns.elements, kept.at(first * self._of_row)
+        touched = ((tiles - 1) * rows + piece.count * block) * self._of_row
+        adds, apart = adds or piece.first > 0, rows if tiles > 1 else 0
+        for share in shares:
+            self._send(share.array, piece, tiles)
+            summed = tiles * self.of_tile(share.array.sequences)
+            self._emitter.product(weights, touched, apart, share.sums, summed, adds=adds, backward=backward)
+
+    def _send(self, array: Broadcast, piece: Span, tiles: int) -> None:
+        """Send some blocks, once for each tile."""
         channel, tile = divmod(piece.first, array.of_channel)
         self._emitter.send(
             array.location, array.kind, channel=array.channel + channel, tile=tile, tiles=array.of_channel,
             blocks=piece.count, sequences=array.sequences, wide=array.wide, repeats=tiles,
         )  # fmt: skip
-        touched = ((tiles - 1) * rows + piece.count * block) * self._of_row
-        summed = tiles * self._of_tile(array)
-        adds = adds or piece.first > 0
-        self._emitter.product(weights, touched, rows if tiles > 1 else 0, sums, summed, adds=adds, backward=backward)
 
-    def _of_tile(self, array: Broadcast) -> int:
-        """Vectors of the sums of a tile in a stream."""
-        return self._config.tile_sums * self._config.of_stream(array.sequences)
+    def of_tile(self, sequences: int) -> int:
+        """Vectors of the sums of a tile in a stream, for so many sequences."""
+        return self._config.tile_sums * self._config.of_stream(sequences)
 
     def _bring(self, columns: Columns, elements: range, to: Operand, kind: Traffic) -> None:
         """Load the groups of a tile side by side, tile by tile."""

@@ -78,7 +78,7 @@ def batch_of(
     """Choose how many sequences are worked on together: as many as every stage allows."""
     if config.integers:
         (stage,) = cell.stages
-        return tile_integer_batch(config, len(stage.gates), stage.vectors, hidden_size, batch)
+        return tile_integer_batch(config, stage, hidden_size, batch)
     lanes = share_of_lanes(config, cell)
     tiles = [
         tile_batch(
@@ -121,7 +121,7 @@ class LayerAllocation:
         gates, vectors = (len(product.gates), len(stage.gates)), scratch_vectors(stage, not self._delta_inputs.off)
         sizes, lanes = (inputs, self._network.hidden_size), share_of_product(self._lanes, stage)
         if self._exact:
-            return tile_integer_layer(lanes, gates[0], stage.vectors, self._batch, *sizes)
+            return tile_integer_layer(lanes, stage, self._batch, *sizes)
         return tile_layer(lanes, *gates, vectors, self._batch, *sizes, self._narrow)
 
     def allocate(self, below: CellArrays | None, exchange: Exchange | None, room: SendingRoom | None) -> CellArrays:

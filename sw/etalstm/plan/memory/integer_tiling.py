@@ -4,17 +4,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from etalstm.errors import PlanError
+from etalstm.network.cells.cell import Stage, count_vectors
 from etalstm.plan.memory.tiling import MASK_ARRAYS, BatchTiles, LayerTiling, Partition, Span, ceil_div, spans
 from etalstm_hw.config import Config
 from etalstm_hw.contract.integers import WORD_BYTES
 
+PLANES = 2  # of digits of δ, the upper ones first
 AREAS = 4  # of the partial sums: of x twice, of the other operand twice
 
 # Scratch vectors
-OF_A_GATE = 2  # of each gate and sequence: sums and a temporary, or integers of δ and their digits
 OF_A_ROW = 6  # of each of a unit's rows: its bias and exponents, or sums of its bias and exponents
 CONSTANTS = 10  # exponents that all elements share
-BUFFERS = 2  # of each sequence for a tile of columns: their gradients, and those that are passed on
+BUFFERS = 1  # of each sequence for a tile of columns: their gradients
 DIGIT_SETS = 2  # of the digits of a tile of units, a vector of sequences and a plane: one is made, one is stored
 
 
@@ -129,11 +130,22 @@ class IntegerTiling:
         return spans(self.rows, most)
 
 
-def tile_integer_batch(config: Config, gates: int, vectors: int, hidden_size: int, batch: int) -> BatchTiles:
+def _vectors(stage: Stage) -> int:
+    """Give the scratch vectors of each tile of units and sequence.
+
+    Forward, sums and terms come to the arrays; backward, integers of δ and their digits.
+    """
+    gates = len(stage.gates)
+    forward = count_vectors(stage.forward_arrays) + count_vectors(stage.local_arrays) + 2 * gates
+    return max(forward, stage.vectors + gates + PLANES)
+
+
+def tile_integer_batch(config: Config, stage: Stage, hidden_size: int, batch: int) -> BatchTiles:
     """Choose how many sequences are worked on together: as many as every memory allows with one row of tiles.
 
     Raises ``PlanError`` if not even one sequence fits, or a unit's rows are no group.
     """
+    gates = len(stage.gates)
     if gates != WORD_BYTES:
         raise PlanError(f"with integers a cell must have {WORD_BYTES} gates, got {gates}")
     units, sent = Partition(hidden_size, config.channels, config.lanes), Sent(config)
@@ -141,7 +153,7 @@ def tile_integer_batch(config: Config, gates: int, vectors: int, hidden_size: in
     least_tiles = min(units.tiles, _span_step(config, gates))
     most = {
         "scratch_depth": (config.scratch_depth - reserved)
-        // ((vectors + OF_A_GATE * gates) * least_tiles + MASK_ARRAYS + BUFFERS * config.tile_sums),
+        // (_vectors(stage) * least_tiles + MASK_ARRAYS + BUFFERS * config.tile_sums),
         "queue_depth": config.integer_streams
         * (config.queue_depth // (AREAS * config.tile_sums * ceil_div(gates * least_tiles, config.tile_sums))),
         "broadcast_words": sent.most_sequences,
@@ -152,7 +164,23 @@ def tile_integer_batch(config: Config, gates: int, vectors: int, hidden_size: in
             f"a layer of {hidden_size} units does not fit this machine: {name} is {getattr(config, name)}, exponents "
             f"alone need {reserved} vectors of scratch memory"
         )
-    return BatchTiles(batch, fits)
+    return _cut_evenly(config, batch, fits)
+
+
+def _cut_evenly(config: Config, batch: int, most: int) -> BatchTiles:
+    """Cut a batch so that streams have turns as even as can be; in two tiles at least if that costs no turn.
+
+    While the products of one tile are made, the cells of another are computed.
+    """
+    streams = config.integer_streams
+    sizes = {most, max(1, most // streams) * streams, ceil_div(ceil_div(batch, 2), streams) * streams}
+    every = [BatchTiles(batch, size, multiple=streams) for size in sorted(sizes) if size <= most]
+    return min(every, key=lambda tiles: (_turns(config, tiles), tiles.count == 1, tiles.count))
+
+
+def _turns(config: Config, tiles: BatchTiles) -> int:
+    """Count the sequences that a stream gets one after the other."""
+    return sum(config.of_stream(tiles.size_of(number)) for number in range(tiles.count))
 
 
 def _reserved(config: Config, gates: int, units: Partition) -> int:
@@ -166,15 +194,16 @@ def _span_step(config: Config, gates: int) -> int:
 
 
 def tile_integer_layer(
-    config: Config, gates: int, vectors: int, batch: BatchTiles, input_size: int, hidden_size: int
+    config: Config, stage: Stage, batch: BatchTiles, input_size: int, hidden_size: int
 ) -> LayerTiling:
     """Divide a layer: the largest spans of tiles of units that the lane memories hold, whole tiles of sums each."""
     inputs, units = (Partition(size, config.channels, config.lanes) for size in (input_size, hidden_size))
-    size, step = batch.size, _span_step(config, gates)
+    gates, size = len(stage.gates), batch.size
+    step = _span_step(config, gates)
     reserved = _reserved(config, gates, units) + (MASK_ARRAYS + BUFFERS * config.tile_sums) * size
     most = min(
         config.queue_depth // AREAS // (config.tile_sums * config.of_stream(size)) * config.tile_sums // gates,
-        (config.scratch_depth - reserved) // ((vectors + OF_A_GATE * gates) * size),
+        (config.scratch_depth - reserved) // (_vectors(stage) * size),
     )
     most = max(step, most if most >= units.tiles else most // step * step)
     count = ceil_div(units.tiles, most)

@@ -87,6 +87,7 @@ class BatchTiles:
     ----------
     batch, most : int    sequences in all, and at most at a time
     slices : int         slices of the batch, see :mod:`etalstm.network.slices`
+    multiple : int       sequences of a tile are a multiple of it, but for the last one's, where `most` allows it
 
     `of_slices`: the sequences of each tile, by slice.
     """
@@ -94,6 +95,7 @@ class BatchTiles:
     batch: int
     most: int
     slices: int = 1
+    multiple: int = 1
 
     @cached_property
     def of_slices(self) -> tuple[tuple[range, ...], ...]:
@@ -102,6 +104,8 @@ class BatchTiles:
 
     def _cut(self, sequences: range) -> tuple[range, ...]:
         size = ceil_div(len(sequences), ceil_div(len(sequences), self.most))
+        whole = ceil_div(size, self.multiple) * self.multiple
+        size = whole if whole <= self.most else size
         return tuple(sequences[first : first + size] for first in range(0, len(sequences), size))
 
     @cached_property

@@ -113,6 +113,8 @@ class BackwardLayer:
         loop_through(
             self._emitter.loop, range(len(kept)), partial(self._kind, kept), partial(self._step, kept), self._period
         )
+        for step in kept[-1:]:
+            emit_all(*self._delayed(self._jobs(step)[-1]))
         for stage in self._stages:
             for propagation in stage.propagations:
                 propagation.rest(kept)
@@ -148,9 +150,13 @@ class BackwardLayer:
     def _step(self, kept: list[int], number: int) -> None:
         """Emit one of the kept steps, whose first cells are prepared, and prepare those of the one that follows."""
         jobs, late = self._jobs(kept[number]), self._late(kept, number)
+        before = [job for step in kept[max(0, number - 1) : number] for job in self._jobs(step)]
         after = [job for step in kept[number + 1 : number + 2] for job in self._jobs(step)]
         for position, (stage, step, tiles) in enumerate(jobs):
             products, stores = late
+            for each in [*before, *jobs[:position]][-1:]:
+                more, last = self._delayed(each)
+                products, stores = products + more, stores + last
             for propagation in stage.propagations:
                 stores += propagation.left(step if position else kept[max(0, number - 1)])
             stage.all_deltas(step, tiles, products, stores)
@@ -164,6 +170,16 @@ class BackwardLayer:
                 propagation.inputs(step, tiles)
             if stage.collects_in_delta:  # what is prepared overwrites the inputs' gradients
                 self._prepare_first(following)
+
+    @staticmethod
+    def _delayed(job: Job) -> tuple[list[Emit], list[Emit]]:
+        """Give the products, and then the stores, of a job that run while the δ of the next one is computed."""
+        stage, step, tiles = job
+        products, stores = list[Emit](), list[Emit]()
+        for propagation in stage.propagations:
+            more, last = propagation.delayed(step, tiles)
+            products, stores = products + more, stores + last
+        return products, stores
 
     def _late(self, kept: Sequence[int], number: int) -> tuple[list[Emit], list[Emit]]:
         """Give the products, and then the stores, that were left for the time in which a step's first δ is computed."""

@@ -149,9 +149,14 @@ class ForwardStage:
 
         Loads work in order. Behind these weights the cells would be late, and so would the map that their changes make.
         """
-        if self._has_maps:
+        if self._brings_ahead:
             self._bring(job)
             self._bring_mask(job)
+
+    @property
+    def _brings_ahead(self) -> bool:
+        """Whether what a job's cells read is brought before the weights of the next sums."""
+        return self._has_maps
 
     def _bring(self, job: Job) -> None:
         """Have what has been sent, the sums that a job's sums are added to, and the state before."""
@@ -178,7 +183,7 @@ class ForwardStage:
         def at(sequence: Sequence, step: int) -> Location:
             return sequence.at(step, job.batch_tile, job.span.first)
 
-        if not self._has_maps:
+        if not self._brings_ahead:
             self._bring(job)
         self._compute(job, self._sums_of(job))
         if self._sender and self._goes_on(job):
@@ -224,7 +229,7 @@ class ForwardStage:
         cell, stage = self._cell, self._stage
         update, output = split_after(stage.forward, {cell.state})
         self._run(job, update, sums)
-        if not self._has_maps:
+        if not self._brings_ahead:
             self._bring_mask(job)
         where_ended, tiles = self._vectors.where_ended, (job.span.count, job.size)
         if self._last and self._network.mask:
@@ -285,22 +290,26 @@ class ForwardLayer:
         if not steps.start:
             for stage in self._stages:
                 stage.begin()
-        first, last = self._jobs(steps[0])[0], steps[-1]
-        first.stage.sum_inputs(first)
+        self._begin(steps[0])
         loop_through(
-            self._emitter.loop, steps[:-1], self._kind, lambda step: self._step(step, [self._jobs(step + 1)[0]])
+            self._emitter.loop, steps[:-1], self._kind, lambda step: self._step(step, range(step + 1, step + 2))
         )
-        self._step(last, [])
+        self._step(steps[-1], range(0))
+
+    def _begin(self, step: int) -> None:
+        """Emit what comes before the first step."""
+        first = self._jobs(step)[0]
+        first.stage.sum_inputs(first)
 
     def _kind(self, step: int) -> tuple:
         """Tell in what a step, with the one that follows it, may differ from others."""
         inputs = self._inputs.kind(step) if self._inputs else ()
         return step in self._skipped, self._refreshes(step), *inputs
 
-    def _step(self, step: int, following: list[Job]) -> None:
-        """Emit a step; `following` is the job after it, if there is one."""
+    def _step(self, step: int, following: range) -> None:
+        """Emit a step; `following` is the one after it, if there is one."""
         jobs = self._jobs(step)
-        for job, ahead in itertools.zip_longest(jobs, [*jobs[1:], *following]):
+        for job, ahead in itertools.zip_longest(jobs, [*jobs[1:], *[self._jobs(after)[0] for after in following]]):
             job.stage.sum_state(job)
             job.stage.prepare(job)
             if ahead:

@@ -95,11 +95,14 @@ class OperandGradients(Protocol):
     def left(self, step: int) -> list[Emit]:
         """Give what stores sums that are not stored yet."""
 
+    def delayed(self, step: int, tiles: range) -> tuple[list[Emit], list[Emit]]:
+        """Give sums of some batch tiles, and their stores, that run while the next δ is computed."""
+
     def shared_inputs(self, steps: Several[int], number: int) -> tuple[list[Emit], list[Emit]]:
         """Give a piece of the sums of inputs that steps share."""
 
     def rest(self, steps: Several[int]) -> None:
-        """Append what is left after the last step."""
+        """Append what is left after the last step, but for what was delayed."""
 
 
 class Propagation:
@@ -177,6 +180,10 @@ class Propagation:
         """
         left, self._left = self._left, []
         return [partial(store, step) for store in left]
+
+    def delayed(self, step: int, tiles: range) -> tuple[list[Emit], list[Emit]]:
+        """None are."""
+        return [], []
 
     def shared_inputs(self, steps: Several[int], number: int) -> tuple[list[Emit], list[Emit]]:
         """Give a piece of the inputs' sums of a block, which is `steps` steps that share loads.

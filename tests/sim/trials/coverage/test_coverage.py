@@ -27,21 +27,27 @@ from etalstm_sim.trials.coverage.bins import (
 )
 from etalstm_sim.trials.coverage.cases import Case, cases
 from etalstm_sim.trials.coverage.handmade import LOADED, PAGES, Program
-from etalstm_sim.trials.coverage.measure import SETTINGS, Coverage
+from etalstm_sim.trials.coverage.measure import Coverage
 from etalstm_sim.trials.coverage.recorder import blamed, executed
 from etalstm_sim.trials.coverage.runs import BASE, STALL, Machine
 from etalstm_sim.trials.coverage.summary import Summary
 from tests.plan.machine import InterpretedAccelerator
 
-CONFIG = preset("test")
+CONFIG, CONFIG_OF_INTEGERS = preset("test"), preset("test-int8")
 HALT, LOAD, STORE, VECTOR = (encode(Opcode[name]) for name in ("HALT", "LOAD", "STORE", "VECTOR"))
 LOOP_OF_TWO = encode(Opcode.LOOP, turns=2, length=2)
-ALL = {place: 1 for place in all_bins() if impossible(place) is None}
+ALL_OF_INTEGERS = {place: 1 for place in all_bins(INTEGERS) if impossible(place) is None}
+ALL = {place: 1 for place in all_bins(FLOATS) if impossible(place) is None}
 
 
 @pytest.fixture(scope="module")
 def library():
     return build_library(design(CONFIG), coverage=True)
+
+
+@pytest.fixture(scope="module")
+def library_of_integers():
+    return build_library(design(CONFIG_OF_INTEGERS), coverage=True)
 
 
 @pytest.fixture
@@ -116,7 +122,25 @@ def test_every_case_ends_with_its_status_and_together_they_have_all(library, sta
 
 
 @pytest.mark.parametrize("stall", STALLS)
-@pytest.mark.parametrize(("name", "groups"), SETTINGS)
+def test_every_case_of_integers_ends_with_its_status_and_together_they_have_all(library_of_integers, stall):
+    hits = Counter()
+    machine = Machine("test-int8", library_of_integers, stall, hits, 2)
+    for case in cases(program_of(CONFIG_OF_INTEGERS, 1)):
+        machine.run_case(case, ARCHITECTURES["swing"], 1)
+    machine.close()
+    assert {hit.architecture for hit in hits} == {ONE_STREAM}
+    found = {(hit.opcode, hit.variant, hit.status) for hit in hits}
+    places = [place for place in ALL_OF_INTEGERS if place.architecture == ONE_STREAM]
+    assert found == {(each.opcode, each.variant, each.status) for each in places}
+
+
+@pytest.mark.parametrize("stall", STALLS)
+def test_the_handmade_program_of_integers_leaves_what_the_interpreter_leaves(library_of_integers, stall):
+    leaves_what_the_interpreter_leaves(library_of_integers, CONFIG_OF_INTEGERS, "swing", 1, stall)
+
+
+@pytest.mark.parametrize("stall", STALLS)
+@pytest.mark.parametrize(("name", "groups"), FLOATS.settings)
 def test_the_handmade_program_leaves_what_the_interpreter_leaves(library, name, groups, stall):
     machine, words = Machine("test", library, stall, Counter(), 1), Program(CONFIG, groups).words()
     memory, size = machine.transport.simulation.memory, CONFIG.channels * PAGES * PAGE_BYTES
@@ -134,7 +158,7 @@ def test_the_handmade_program_leaves_what_the_interpreter_leaves(library, name, 
 
 
 def opcodes_of(words, dispatched, halted):
-    return [opcode.name for opcode, _ in executed(words, dispatched, halted)]
+    return [opcode.name for opcode, _ in executed(words, dispatched, halted, CONFIG)]
 
 
 def test_what_was_dispatched_tells_how_far_a_program_came():
@@ -148,7 +172,7 @@ def test_what_was_dispatched_tells_how_far_a_program_came():
 
 def test_variants_are_told_from_the_fields():
     inner = [encode(Opcode.LOOP, turns=1, length=1), encode(Opcode.CAST, start=1, batch_outer=1)]
-    found = dict(executed([LOOP_OF_TWO, *inner, HALT], 2, True))
+    found = dict(executed([LOOP_OF_TWO, *inner, HALT], 2, True, CONFIG))
     assert found[Opcode.CAST] == {"by batch", "begins sums", "leaves sums open"}
     assert found[Opcode.LOOP] == {"one turn", "inside one"}
 
@@ -163,7 +187,7 @@ def test_variants_are_told_from_the_fields():
     ],
 )
 def test_the_instruction_that_is_blamed_is_the_one_that_the_registers_name(status, engine, place, expected):
-    assert blamed([LOAD, LOAD, encode(Opcode.LOAD_ROWS), 15], status, engine, place) == expected
+    assert blamed([LOAD, LOAD, encode(Opcode.LOAD_ROWS), 15], status, engine, place, CONFIG) == expected
 
 
 @pytest.mark.parametrize(
@@ -176,7 +200,7 @@ def test_the_instruction_that_is_blamed_is_the_one_that_the_registers_name(statu
 )
 def test_an_instruction_that_there_is_not_is_not_blamed(engine, place, named):
     with pytest.raises(DeviceError, match=f"ended with BAD_FIELD; the machine names {named}, .* none such"):
-        blamed([LOAD, LOAD, encode(Opcode.LOAD_ROWS), HALT], Status.BAD_FIELD, engine, place)
+        blamed([LOAD, LOAD, encode(Opcode.LOAD_ROWS), HALT], Status.BAD_FIELD, engine, place, CONFIG)
 
 
 def test_each_memory_that_is_counted_can_be_made():
@@ -221,7 +245,7 @@ def test_the_command_succeeds_without_a_hole_and_lists_bits(pretend, capsys):
     out = capsys.readouterr().out
     assert f"{len(ALL):,} of {len(ALL):,} bins hit" in out
     assert "1 of 2 bits toggled, 0 excused" in out
-    assert f"Bits of the control logic, preset {measure.PRESET}" in out
+    assert f"Bits of the control logic, preset test" in out
     assert "not toggled in top.stored: count[1]" in out
 
 

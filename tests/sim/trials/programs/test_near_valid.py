@@ -3,7 +3,9 @@
 import json
 import os
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import replace
+from itertools import count, islice
 
 import pytest
 
@@ -11,15 +13,15 @@ from etalstm.cli.main import run
 from etalstm.errors import DeviceError
 from etalstm_hw import contract
 from etalstm_hw.config import preset
-from etalstm_hw.contract import Engine, Memory, Opcode, Source, Status, VectorOp, encode
-from etalstm_sim.checks import engines, model
+from etalstm_hw.contract import OF_INTEGERS, Engine, Memory, Opcode, Source, Status, VectorOp, encode
+from etalstm_sim.checks import engines, model, pairs
 from etalstm_sim.checks.control import Control, Refusal
 from etalstm_sim.checks.model import Ending
 from etalstm_sim.checks.pairs import Pairs
-from etalstm_sim.checks.refusals import ENDS, Change, Expected, Sizes, expected
+from etalstm_sim.checks.refusals import ENDS, OPCODES, Change, Expected, Sizes, expected
 from etalstm_sim.checks.streams import Reading, Room, Streams
 from etalstm_sim.trials.programs import near_valid
-from etalstm_sim.trials.programs.changes import NETWORKS, Cases
+from etalstm_sim.trials.programs.changes import NETWORKS, NETWORKS_OF_INTEGERS, Cases
 from etalstm_sim.trials.programs.near_valid import MACHINE, MODEL, NearValid
 from etalstm_sim.trials.programs.outcome import Run
 
@@ -63,6 +65,43 @@ def said(number, field, value, addresses=(10,)):
 )
 def test_knows_what_is_refused(number, field, value, status):
     assert said(number, field, value) == Expected(frozenset({status}))
+
+
+INTEGERS = Sizes(preset("test-int8"), 100, 1)
+ARRAY = {"blocks": 2, "batch": 2, "own": 2, "repeats": 1, "tiles_per_channel": 2}
+VALID_INTEGERS = [
+    encode(Opcode.SEND, **ARRAY), encode(Opcode.PRODUCT), LOAD, STORE,
+    encode(Opcode.VECTOR, op=VectorOp.QUANTISE, bits=9, outer=1, inner=1), VECTOR, HALT,
+]  # fmt: skip
+SAME_BITS = Expected(frozenset({Status.DONE}), same=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "field", "value", "text"),
+    [
+        (0, "opcode", Opcode.CAST, Status.BAD_OPCODE),
+        (0, "own", 0, Status.BAD_FIELD),
+        (0, "own", 9, Status.BAD_FIELD),
+        (0, "batch", 3, Status.BAD_FIELD),
+        (0, "blocks", 17, Status.BAD_FIELD),
+        (0, "wait_load", 1, Status.BAD_FIELD),
+        (0, "everyone", 1, SAME_BITS),
+        (1, "weights", 1, Status.BAD_FIELD),
+        (1, "sums", 4, Status.BAD_FIELD),
+        (1, "sums", 8, Expected(ENDS)),
+        (1, "backward", 1, SAME_BITS),
+        (2, "memory", Memory.BIAS, Status.BAD_FIELD),
+        (3, "memory", Memory.SUMS, Status.BAD_FIELD),
+        (4, "bits", 7, Status.BAD_FIELD),
+        (4, "bits", 8, Expected(ENDS)),
+        (5, "bits", 7, SAME_BITS),
+        (5, "op", max(VectorOp) + 1, Status.BAD_FIELD),
+    ],
+)
+def test_knows_what_is_refused_of_integers(number, field, value, text):
+    before = contract.decode(VALID_INTEGERS[number])[1].get(field, VALID_INTEGERS[number] & OPCODES)
+    found = expected(VALID_INTEGERS, Change("p", number, field, before, value), (10,), INTEGERS)
+    assert found == (text if isinstance(text, Expected) else Expected(frozenset({text})))
 
 
 def test_knows_the_end_of_the_window():
@@ -178,10 +217,10 @@ MUTANTS = {
 }
 
 
-def holds(found):
+def holds(found, name="test"):
     """The model says of all programs, valid ones too, what the machine has done."""
     try:
-        cases = Cases(preset("test"), 0)
+        cases = Cases(preset(name), 0)
     except AssertionError:
         return False
     return all(each.run.is_as_modelled(cases.case(each.number).ending) for each in found)
@@ -192,6 +231,47 @@ def test_a_wrong_model_is_noticed(found, monkeypatch, name):
     owner, member, change = MUTANTS[name]
     monkeypatch.setattr(owner, member, change(getattr(owner, member)))
     assert not holds(found)
+
+
+OF_PRODUCTS, ANY = 90, 60  # cases of integers: those that change a SEND or a PRODUCT, and the first of all
+
+
+@pytest.fixture(scope="module")
+def found_of_integers():
+    """Cases of a machine whose products are integers."""
+    with closing(NearValid("test-int8", 0, MACHINE)) as bench:
+        changes = ((number, *bench._cases.change(number)) for number in count(ANY))
+        own = (n for n, at, change in changes if opcode_of(at.programs[change.program], change) in OF_INTEGERS)
+        return [bench.run(number) for number in [*range(ANY), *islice(own, OF_PRODUCTS)]]
+
+
+def opcode_of(words, change):
+    return words[change.number] & OPCODES
+
+
+def test_text_model_and_machine_agree_about_integers(found_of_integers):
+    assert [each for each in found_of_integers if not each.fits] == []
+    assert {each.run.status for each in found_of_integers} >= {Status.DONE, Status.BAD_FIELD, Status.BAD_ADDRESS}
+    assert {each.network for each in found_of_integers} == set(NETWORKS_OF_INTEGERS)
+    promised = sum(each.ending.promised is not None for each in found_of_integers)
+    assert promised > 0.85 * len(found_of_integers)
+
+
+MUTANTS_OF_INTEGERS = {
+    "any array": (engines, "is_array", lambda given: lambda *args: True),
+    "any place": (pairs, "is_misplaced", lambda given: lambda *args: False),
+    "any operation": (engines, "is_operation", lambda given: lambda *args: True),
+    "any product": (Pairs, "_check", lambda given: lambda *args: engines.Check()),
+    "no pairs": (model._Walk, "_pair", lambda given: lambda *args: None),
+    "longer windows": (engines.Engines, "__init__", longer_windows),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS_OF_INTEGERS)
+def test_a_wrong_model_of_integers_is_noticed(found_of_integers, monkeypatch, name):
+    owner, member, change = MUTANTS_OF_INTEGERS[name]
+    monkeypatch.setattr(owner, member, change(getattr(owner, member)))
+    assert not holds(found_of_integers, "test-int8")
 
 
 def test_a_number_is_a_case(bench):
@@ -213,11 +293,12 @@ def test_sees_what_lies_outside_of_the_windows(bench):
     assert not found.run.contained and not found.fits
 
 
-@pytest.mark.parametrize("on", ["model", "machine"])
-def test_the_command_counts_and_replays(capsys, on):
-    assert run(["verify", "programs", "--count", "20", "--on", on]) == 0
+@pytest.mark.parametrize(("on", "name"), [("model", "test"), ("machine", "test"), ("model", "test-int8")])
+def test_the_command_counts_and_replays(capsys, on, name):
+    command = ["verify", "programs", "--preset", name, "--on", on]
+    assert run([*command, "--count", "20"]) == 0
     assert capsys.readouterr().out.endswith("0 of 20 do not fit the contract\n")
-    assert run(["verify", "programs", "--count", "1", "--first", "7", "--on", on, "--json"]) == 0
+    assert run([*command, "--count", "1", "--first", "7", "--json"]) == 0
     replayed = json.loads(capsys.readouterr().out)
     assert replayed["number"] == 7 and ("status" in replayed) == (on == "machine")
 
