@@ -29,11 +29,11 @@ test-torch: $(VENV_TORCH)/.installed ## run the tests that need PyTorch and othe
 
 formal: setup ## prove the plumbing of the hardware, and that faults in it would be found
 	$(BIN)/python -m pytest tests/formal $(WORKERS) --formal
-coverage: setup ## which instructions and which bits of the control logic the simulated programs reach (5 minutes)
-	$(BIN)/eta-lstm verify coverage
+coverage: setup ## which instructions and which bits of the control logic the simulated programs reach (10 minutes)
+	$(BIN)/eta-lstm verify coverage && $(BIN)/eta-lstm verify coverage --preset test-int8
 campaign: formal ## the long part of docs/trust.md: proofs, arithmetic, faults, programs, coverage, endurance (hours)
-	$(BIN)/eta-lstm verify arithmetic --pairs 100000000 && $(BIN)/eta-lstm verify programs --count 10000 && $(BIN)/eta-lstm verify programs --on model --count 1000000
-	$(BIN)/eta-lstm verify faults --count 105500 && $(BIN)/eta-lstm verify faults --count 10000 --scrub && $(BIN)/eta-lstm verify coverage
+	$(BIN)/eta-lstm verify arithmetic --pairs 100000000 && $(BIN)/eta-lstm verify programs --count 10000 && $(BIN)/eta-lstm verify programs --on model --count 1000000 && $(BIN)/eta-lstm verify programs --preset test-int8 --count 20000
+	$(BIN)/eta-lstm verify faults --count 105500 && $(BIN)/eta-lstm verify faults --count 10000 --scrub && $(BIN)/eta-lstm verify coverage && $(BIN)/eta-lstm verify coverage --preset test-int8
 	$(BIN)/eta-lstm verify endurance --device golden && $(BIN)/eta-lstm verify endurance --device sim
 
 lint: setup ## check the style, who imports whom, and types

@@ -26,6 +26,13 @@ def test_what_is_planned_ends(options, capsys):
     assert ("forward 1: DONE" in lines) == ("--memory-budget" in options)
 
 
+@pytest.mark.parametrize("options", [["--storage", "ms1"], ["--slices", "2", "--delta-bits", "8"]], ids=" ".join)
+def test_what_is_planned_of_integers_ends(options, capsys):
+    assert run(["plan", "check", "--preset", "sim-int8", *COMMON[4:], "--arithmetic", "int8", *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [f"{name}: DONE" for name in ("forward", "backward", "update", "refresh")]
+
+
 def test_says_where_a_program_is_refused(monkeypatch, capsys):
     halt = Program.halt
 

@@ -79,11 +79,16 @@ def test_seed_and_number_make_a_random_configuration():
         next(random_configurations(0, preset_name="vcu128"))
 
 
-def test_random_configurations_try_every_option():
-    drawn = list(islice(random_configurations(0), 200))
+OF_INTEGERS = {"storage", "theta", "slices", "delta_bits", "masked", "delta_threshold", "kept_cells"}
+
+
+@pytest.mark.parametrize("preset_name", [None, "test-int8"])
+def test_random_configurations_try_every_option(preset_name):
+    drawn = list(islice(random_configurations(0, preset_name=preset_name), 200))
     values = {name: {str(one.choices[name]) for one in drawn} for name in drawn[0].choices}
-    del values["budget"]
-    assert all(len(found) > 1 for found in values.values()), values
+    tried = {name for name, found in values.items() if len(found) > 1}
+    of_float32 = set(values) - {"budget", "arithmetic", "delta_bits"}
+    assert tried == (OF_INTEGERS if preset_name else of_float32)
 
 
 def test_the_command_tells_how_errors_are_distributed_and_fails_on_a_large_one(capsys, monkeypatch):

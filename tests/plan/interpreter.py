@@ -362,8 +362,7 @@ class Interpreter:
         for block in range(f["blocks"]):
             place = f["tile"] + block
             channel, tile = f["channel"] + place // f["tiles_per_channel"], place % f["tiles_per_channel"]
-            start = f["address"] // config.vector_beats + tile * planes * size
-            words = np.ascontiguousarray(self.windows[channel, start : start + planes * size]).view(np.int8)
+            words = np.ascontiguousarray(self._block(f | {"gates": planes}, channel, tile)).view(np.int8)
             each = words.reshape(planes, size, config.lanes, 4).swapaxes(2, 3).astype(np.int64)
             assert each.min(initial=0) > -128, "a digit of -128"
             blocks.append(each[-1] + 128 * each[0] if f["wide"] else each[0])

@@ -23,7 +23,7 @@ class BeatMemory(wiring.Component):
     beat_words, depth : int
         Words of a beat, vectors of the memory.
     reads : int
-        Read ports, 1 or 2. The second one shares a port of the memory with the write: in the cycle of a write it reads
+        Read ports, 1 or 2. Two share the memory's two ports with the writes: in the cycle of a write one of them reads
         nothing.
 
     Members
@@ -34,6 +34,8 @@ class BeatMemory(wiring.Component):
         There is no ``second`` with one.
     write : :py:`In(memory.WritePort.Signature(...))`
         With an enable for each beat.
+    side : :py:`In(1)`
+        With two read ports: whose port of the memory a write takes, 1 for ``second``.
     """
 
     def __init__(self, vector, beat_words: int, depth: int, reads: int = 1):
@@ -44,6 +46,7 @@ class BeatMemory(wiring.Component):
             {
                 **{name: In(memory.ReadPort.Signature(**port)) for name in self.reads},
                 "write": In(memory.WritePort.Signature(**port, granularity=beat_words)),
+                **({"side": In(1)} if reads == 2 else {}),
             }
         )
 
@@ -55,22 +58,24 @@ class BeatMemory(wiring.Component):
         for n, enable in enumerate(self.write.en):
             storage = memory.Memory(shape=self._beat_bits, depth=self._depth, init=[], attrs=attrs)
             m.submodules[f"beat{n}"] = storage
-            write = storage.write_port()
-            m.d.comb += [
-                write.addr.eq(self.write.addr),
-                write.data.eq(self.write.data.as_value().word_select(n, self._beat_bits)),
-                write.en.eq(enable),
-            ]
-            for name in self.reads:
+            if len(self.reads) == 1:
+                self._write(m, storage.write_port(), n, enable, self.write.addr)
+            for side, name in enumerate(self.reads):
                 mine, read = getattr(self, name), storage.read_port()
-                shared = name == "second"
-                m.d.comb += [
-                    read.addr.eq(Mux(self.write.en.any(), self.write.addr, mine.addr) if shared else mine.addr),
-                    read.en.eq(mine.en),
-                ]
+                address = mine.addr
+                if len(self.reads) == 2:
+                    writes = self.side == side
+                    address = Mux(writes & self.write.en.any(), self.write.addr, mine.addr)
+                    self._write(m, storage.write_port(), n, enable & writes, address)
+                m.d.comb += [read.addr.eq(address), read.en.eq(mine.en)]
                 pieces[name].append(read.data)
         m.d.comb += [getattr(self, name).data.eq(Cat(words)) for name, words in pieces.items()]
         return m
+
+    def _write(self, m, port, beat, enable, address):
+        """Write a beat by a port."""
+        data = self.write.data.as_value().word_select(beat, self._beat_bits)
+        m.d.comb += [port.addr.eq(address), port.data.eq(data), port.en.eq(enable)]
 
 
 def read_port(vector, depth):

@@ -20,8 +20,8 @@ class IntegerCompute(LaneCompute):
     engine of products first, then to VECTOR.
 
     Each stream of digits has an engine; all execute the same instructions. Each has sums of its own: those of engine n
-    are read from address n·``queue_depth`` on. All engines read the same weights, each by a port of its own; those of
-    odd ones stand still in a cycle in which weights are loaded.
+    are read from address n·``queue_depth`` on. All engines read the same weights, each by a port of its own. In a cycle
+    in which weights are loaded one of the two engines at a copy stands still.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class IntegerCompute(LaneCompute):
             wiring.connect(m, engine.weights, getattr(memories, f"weights{n}"))
             m.d.comb += [
                 engine.drain.eq(self.drain),
-                engine.weights_free.eq(memories.odd_free if n % 2 else 1),
+                engine.weights_free.eq(memories.free[n]),
                 engine.i.p.eq(self.mac.p),
             ]
         self._give_to_all(m)

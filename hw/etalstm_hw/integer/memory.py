@@ -1,6 +1,6 @@
 """The memories of a channel's lanes where products are integers."""
 
-from amaranth.hdl import Cat, Const, Module
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -32,8 +32,9 @@ class IntegerMemories(wiring.Component):
     -------
     weights0, weights1 … : :py:`Out(memory.ReadPort.Signature(...))`
         Read ports of rows: weights of all lanes.
-    odd_free : :py:`Out(1)`
-        Those of odd numbers may be enabled: no weights are loaded in this cycle.
+    free : :py:`Out(streams)`
+        Which of them may be enabled. In a cycle in which weights are loaded, one of two that share a copy may not; they
+        take turns.
     scratch_a, scratch_b, scratch : :py:`Out(...)`
         See :class:`~etalstm_hw.compute.memory.ScratchMemory`.
     load : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
@@ -58,7 +59,7 @@ class IntegerMemories(wiring.Component):
             dict(self._scratch.signature.members)
             | {
                 **{f"weights{n}": Out(weights) for n in range(streams)},
-                "odd_free": Out(1),
+                "free": Out(streams),
                 "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "no_memory": Out(1),
                 "no_address": Out(1),
@@ -78,9 +79,13 @@ class IntegerMemories(wiring.Component):
             load.ready.eq(1),
             self.no_memory.eq(load.valid & ~to_weights),
             self.no_address.eq(to_weights & beyond),
-            self.odd_free.eq(~to_weights),
         ]
+        side = Signal(init=1)
+        m.d.sync += side.eq(side ^ to_weights)
         for number, pieces in enumerate(self._copies):
+            for n in range(len(pieces[0].reads)):
+                takes = (side == n) & (len(pieces[0].reads) == 2)
+                m.d.comb += self.free[2 * number + n].eq(~(to_weights & takes))
             for n, piece in enumerate(pieces):
                 m.submodules[f"weights{number}_{n}"] = piece
                 mine = to_weights & ~beyond & (request.address[:inside] == n)
@@ -88,6 +93,7 @@ class IntegerMemories(wiring.Component):
                     piece.write.addr.eq(request.address[inside:]),
                     piece.write.data.eq(request.data),
                     piece.write.en.eq(request.enable & mine.replicate(len(request.enable))),
+                    *([piece.side.eq(side)] if len(piece.reads) == 2 else []),
                 ]
             for port in pieces[0].reads:
                 ports = [getattr(piece, port) for piece in pieces]

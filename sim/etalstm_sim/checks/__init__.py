@@ -4,8 +4,8 @@ It is written from docs/contract/contract.md, not from the hardware. It shares t
 
 - etalstm_hw.contract: opcodes, statuses, fields, how an instruction is decoded, widths, limits, and ``cast_sums``.
 - etalstm_hw.config: the sizes of a machine.
-- etalstm_sim.checks.refusals, which predicts endings by the contract's text: which counts may not be 0, and the
-  names of the waits.
+- etalstm_sim.checks.refusals, which predicts endings by the contract's text: which counts may not be 0, which
+  memories, operations, and arrays and places of integers are allowed, and the names of the waits.
 
 A comparison with the model does not find an error in one of them.
 """

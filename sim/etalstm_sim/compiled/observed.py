@@ -18,6 +18,8 @@ LEFT_OUT = (
     "multiplier",
     "pe",
     "activation",
+    "integers",
+    *(f"array.lane_{number}" for number in range(32)),
     "channel.compute.pes",
     "channel.compute.memories",
     "compressor",

@@ -35,7 +35,7 @@ MOST_STEPS = 10_000_000  # executed instructions of a program that are checked: 
 PLANNED = f"{SIZES} lengths preset {CHOICES} memory memory_budget"
 
 _WHY = {
-    Status.BAD_ADDRESS: "the data decide which addresses of a MAC or a LOAD_ROWS are used",
+    Status.BAD_ADDRESS: "the data decide which addresses of a MAC, a PRODUCT or a LOAD_ROWS are used",
     Status.BAD_STREAM: "other data may lie where a stream is read",
     Status.OVERFLOW: "the data decide how much of a stream is dropped, and its log may have too little room",
     Status.STUCK: "its engines may wait for each other",

@@ -203,7 +203,7 @@ def _step_channel(cycle, channel, m, table, sizes):
     if wakes[state.MACS] <= cycle and sizes.streams:
         products.step_products(
             cycle, m.mac[channel], m.engines[channel], m.ended[channel], queues_of[MAC],
-            m.scalars[channel :: len(m.mac)], table, m.load[channel].weights_at, sizes, done, wakes,
+            m.scalars[channel :: len(m.mac)], table, m.load[channel], sizes, done, wakes,
         )  # fmt: skip
     elif wakes[state.MACS] <= cycle:
         compute.step_mac(

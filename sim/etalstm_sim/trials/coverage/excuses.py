@@ -120,6 +120,18 @@ RULES = (
         lambda config: range(0),
         "behind the dispatch the header is not used any more",
     ),
+    _rule(r"group\.\w+", lambda config: range(0 if config.broadcasters == 1 else 64), "all channels are one group"),
+    _rule(
+        r"broadcaster\.fetcher(?:\.\w+)*\.(?:batch_outer|first_sum|narrow|gates|lanes?|last_lanes|tiles|inner|outer"
+        r"|row_vectors|rows|own_end|sums|sums_before)",
+        lambda config: range(0 if config.integers else 64),
+        "a SEND has no such field: it sends whole blocks",
+    ),
+    _rule(
+        r"(?:extent\w*|present)\.(?:blocks|sequences)|pitch_\d",
+        lambda config: _bits_of(config.broadcast_words // config.beat_words),
+        "a stream's buffer has no more lines",
+    ),
 )  # fmt: skip
 
 

@@ -11,10 +11,11 @@ from etalstm_hw.contract import Counter, Memory
 
 SCRATCH, WEIGHTS, _READ = int(Memory.SCRATCH), int(Memory.WEIGHTS), int(Counter.READ_BEATS)
 
-ENGINE = record("prepared_at", "active", "kind", "current", "reading", "stands_for", "weights_at")
+ENGINE = record("prepared_at", "active", "kind", "current", "reading", "stands_for", "weights_at", "side", "next_side")
 """The instruction that is being requested, and the plan whose beats are taken.
 
-What is read is counted for all channels that the engine `stands_for`. Weights were written last in ``weights_at``.
+What is read is counted for all channels that the engine `stands_for`. Weights were written last in ``weights_at``, by
+the port ``side`` of each copy.
 """
 
 
@@ -64,7 +65,8 @@ def _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, count
     if not there or (engine.kind == indexed.VECTORS and not writable):
         return False
     if instruction.memory == WEIGHTS:
-        engine.weights_at = cycle
+        engine.weights_at, engine.side = cycle, engine.next_side
+        engine.next_side = 1 - engine.side
     counted[_READ + instruction.kind] += engine.stands_for
     ends = take_beat(reader)
     if engine.kind == indexed.INDEX:

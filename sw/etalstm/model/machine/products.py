@@ -80,7 +80,14 @@ def _there_at(digits):
 
 
 @compiled
-def step_products(cycle, mac, engines, ended, queue, scalars, table, weights_at, sizes, done, wakes):
+def _stands_still(cycle, number, load, sizes):
+    """Tell whether weights are written by the port that an engine reads by."""
+    alone = number % 2 == 0 and number + 1 == sizes.streams
+    return load.weights_at == cycle and number % 2 == load.side and not alone
+
+
+@compiled
+def step_products(cycle, mac, engines, ended, queue, scalars, table, load, sizes, done, wakes):
     """Multiply a digit in each engine and take the next one. `scalars` has the channel's digits of each stream.
 
     ``mac`` shows what all engines do: whether one has a digit, and when one was multiplied last.
@@ -91,7 +98,7 @@ def step_products(cycle, mac, engines, ended, queue, scalars, table, weights_at,
         engine, digits = engines[number], scalars[number]
         leaves = True
         if engine.valid:
-            leaves = _issue(cycle, engine, ended, number % 2 == 1 and weights_at == cycle, done, wakes, sizes)
+            leaves = _issue(cycle, engine, ended, _stands_still(cycle, number, load, sizes), done, wakes, sizes)
             if leaves:
                 mac.issued_at = cycle
             following = cycle + 1

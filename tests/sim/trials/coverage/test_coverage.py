@@ -10,15 +10,17 @@ from etalstm.cli.main import run
 from etalstm.errors import DeviceError
 from etalstm.network.architecture import ARCHITECTURES
 from etalstm_hw.config import preset
-from etalstm_hw.contract import PAGE_BYTES, Engine, Opcode, Status, encode
+from etalstm_hw.contract import PAGE_BYTES, Engine, Opcode, Status, VectorOp, encode
 from etalstm_hw.contract.image import image_of
 from etalstm_sim.compiled.library import build_library, design
 from etalstm_sim.simulation import Fault
 from etalstm_sim.trials.coverage import measure
 from etalstm_sim.trials.coverage.bins import (
-    ANOTHER_CHANNEL,
     ANY,
+    FLOATS,
+    INTEGERS,
     NO_OPCODE,
+    ONE_STREAM,
     STALLS,
     TWO_GROUPS,
     Bin,
@@ -27,10 +29,12 @@ from etalstm_sim.trials.coverage.bins import (
 )
 from etalstm_sim.trials.coverage.cases import Case, cases
 from etalstm_sim.trials.coverage.handmade import LOADED, PAGES, Program
+from etalstm_sim.trials.coverage.handmade_integers import program_of
 from etalstm_sim.trials.coverage.measure import Coverage
 from etalstm_sim.trials.coverage.recorder import blamed, executed
 from etalstm_sim.trials.coverage.runs import BASE, STALL, Machine
 from etalstm_sim.trials.coverage.summary import Summary
+from etalstm_sim.trials.coverage.variants import ANOTHER_CHANNEL, OF_A_LATER_STREAM
 from tests.plan.machine import InterpretedAccelerator
 
 CONFIG, CONFIG_OF_INTEGERS = preset("test"), preset("test-int8")
@@ -136,18 +140,23 @@ def test_every_case_of_integers_ends_with_its_status_and_together_they_have_all(
 
 @pytest.mark.parametrize("stall", STALLS)
 def test_the_handmade_program_of_integers_leaves_what_the_interpreter_leaves(library_of_integers, stall):
-    leaves_what_the_interpreter_leaves(library_of_integers, CONFIG_OF_INTEGERS, "swing", 1, stall)
+    leaves_what_the_interpreter_leaves("test-int8", library_of_integers, "swing", 1, stall)
 
 
 @pytest.mark.parametrize("stall", STALLS)
 @pytest.mark.parametrize(("name", "groups"), FLOATS.settings)
 def test_the_handmade_program_leaves_what_the_interpreter_leaves(library, name, groups, stall):
-    machine, words = Machine("test", library, stall, Counter(), 1), Program(CONFIG, groups).words()
-    memory, size = machine.transport.simulation.memory, CONFIG.channels * PAGES * PAGE_BYTES
-    machine.run_case(whole(groups), ARCHITECTURES[name], groups)
+    leaves_what_the_interpreter_leaves("test", library, name, groups, stall)
+
+
+def leaves_what_the_interpreter_leaves(machine_name, library, name, groups, stall):
+    config = preset(machine_name)
+    machine, words = Machine(machine_name, library, stall, Counter(), 1), program_of(config, groups).words()
+    memory, size = machine.transport.simulation.memory, config.channels * PAGES * PAGE_BYTES
+    machine.run_case(Case("whole", words, Status.DONE), ARCHITECTURES[name], groups)
     found = memory[BASE : BASE + size].copy()
     machine.fill_windows()
-    interpreted = InterpretedAccelerator(CONFIG)
+    interpreted = InterpretedAccelerator(config)
     interpreted.set_windows(BASE, PAGES * PAGE_BYTES)
     interpreted.set_groups(groups)
     interpreted.transport.write_memory(BASE, memory[BASE : BASE + size])
@@ -217,6 +226,36 @@ def test_what_was_not_hit_is_a_hole_and_what_cannot_be_hit_is_none():
     assert impossible(Bin("TRANSPOSE", ANOTHER_CHANNEL, "DONE", "none", "skips zeros")) is None
 
 
+def test_machines_of_integers_have_bins_of_their_own():
+    opcodes = {place.opcode for place in ALL_OF_INTEGERS}
+    assert {"SEND", "PRODUCT"} <= opcodes and not {"MAC", "CAST"} & opcodes
+    assert not {"SEND", "PRODUCT"} & {place.opcode for place in ALL}
+    operations = {place.variant for place in ALL_OF_INTEGERS if place.opcode == "VECTOR"}
+    assert operations >= {f"op {op.name}" for op in VectorOp}
+    assert impossible(Bin("VECTOR", OF_A_LATER_STREAM, "DONE", "none", ONE_STREAM))
+    assert Summary(ALL_OF_INTEGERS, INTEGERS).holes == Summary(ALL_OF_INTEGERS, INTEGERS).contradictions == []
+
+
+@pytest.mark.parametrize(
+    ("array", "product", "variant"),
+    [
+        ({"own": 8}, {}, "up to the last sum"),
+        ({"own": 1, "blocks": 4}, {"weights": 128}, "up to the last row"),
+        ({"own": 1, "repeats": 2}, {}, "the same rows again"),
+        ({"own": 1, "repeats": 2}, {"rows": 1}, "other rows each time"),
+    ],
+)
+def test_edges_of_a_product_are_told_from_its_send(array, product, variant):
+    send = encode(Opcode.SEND, **{"blocks": 1, "batch": 1, "repeats": 1} | array)
+    words = [send, encode(Opcode.PRODUCT, **product), HALT]
+    found = dict(executed(words, 2, True, CONFIG_OF_INTEGERS))
+    assert variant in found[Opcode.PRODUCT] and found[Opcode.SEND] >= {"one sequence", "of one digit"}
+    others = dict(
+        executed([encode(Opcode.SEND, blocks=1, batch=1, own=1, repeats=1), *words[1:]], 2, True, CONFIG_OF_INTEGERS)
+    )
+    assert variant not in others[Opcode.PRODUCT]
+
+
 def test_the_tables_count_what_was_hit_of_what_can_be():
     found = Summary({**ALL, Bin("LOAD", ANY, "DONE", "none", TWO_GROUPS): 0})
     assert found.of_statuses()["LOAD", "DONE"] == (17, 18)
@@ -234,9 +273,22 @@ def test_what_is_hit_against_a_rule_contradicts_it():
 def pretend(monkeypatch):
     def measured(hits):
         toggles = {"top.stored": {"count[0]": (3, 3), "count[1]": (1, 0)}}
-        monkeypatch.setattr(measure, "measure", lambda seed, log: Coverage(Counter(hits), toggles, 7, 1000))
+        monkeypatch.setattr(measure, "measure", lambda kind, seed, log: Coverage(Counter(hits), toggles, 7, 1000))
 
     return measured
+
+
+def test_the_command_measures_machines_of_integers(pretend, capsys):
+    pretend(ALL_OF_INTEGERS)
+    assert run(["verify", "coverage", "--preset", "test-int8"]) == 0
+    out = capsys.readouterr().out
+    assert f"{len(ALL_OF_INTEGERS):,} of {len(ALL_OF_INTEGERS):,} bins hit" in out
+    assert "Bits of the control logic, preset test-int8" in out and " PRODUCT " in out
+
+
+def test_the_command_refuses_a_preset_whose_settings_do_not_vary(capsys):
+    assert run(["verify", "coverage", "--preset", "sim-int8"]) == 2
+    assert "preset must be test or test-int8, got 'sim-int8'" in capsys.readouterr().err
 
 
 def test_the_command_succeeds_without_a_hole_and_lists_bits(pretend, capsys):
@@ -245,7 +297,7 @@ def test_the_command_succeeds_without_a_hole_and_lists_bits(pretend, capsys):
     out = capsys.readouterr().out
     assert f"{len(ALL):,} of {len(ALL):,} bins hit" in out
     assert "1 of 2 bits toggled, 0 excused" in out
-    assert f"Bits of the control logic, preset test" in out
+    assert "Bits of the control logic, preset test" in out
     assert "not toggled in top.stored: count[1]" in out
 
 

@@ -112,6 +112,11 @@ def test_excuses_follow_the_configuration():
     assert excuse(preset("test"), "channel.store", "group.size[0]") is None
     assert excuse(preset("test"), "top.registers", "bus__araddr[1]") == "registers are words"
     assert excuse(preset("test"), "broadcaster.queue", "waits") and not excuse(preset("test"), "x.queue", "waits")
+    sends = "broadcaster.fetcher.requests", "plans__payload.block.first_sum[3]"
+    assert excuse(preset("test-int8"), *sends) == "a SEND has no such field: it sends whole blocks"
+    assert excuse(preset("test"), *sends) is None and excuse(preset("test-int8"), "top.rows", "here.outer") is None
+    assert excuse(preset("test-int8"), "channel", "group.first[0]") == "all channels are one group"
+    assert excuse(preset("test"), "channel", "group.first[0]") is None
 
 
 def test_constants_are_followed_through_assignments():
@@ -137,3 +142,4 @@ def test_verilog_is_only_commented():
         found = found.replace(comment, "")
     assert "".join(found.split()) == "".join(text.split())
     assert is_left_out("m.adder.x") and not is_left_out("m.adders")
+    assert is_left_out("m.array.lane_3") and not is_left_out("m.array")
