@@ -25,6 +25,7 @@
 #define ETALSTM_COUNT_BITS 12u
 #define ETALSTM_KIND_BITS 2u
 #define ETALSTM_CHANNEL_BITS 8u
+#define ETALSTM_OWN_WINDOW 255u /* as a TRANSPOSE's target: the window of the channel that executes */
 #define ETALSTM_GROUP_BITS 4u /* a group of channels; as a field, number of the group + 1, or 0 */
 #define ETALSTM_TILE_BITS 12u /* number of a vector of a channel's units or inputs */
 #define ETALSTM_LOG_BITS 1u /* P and δ have logs of their own */

@@ -15,6 +15,7 @@ from etalstm_hw.contract import (
     NOTHING_NOTED,
     OF_BYTES,
     OPS_OF_INTEGERS,
+    OWN_WINDOW,
     Engine,
     Memory,
     Opcode,
@@ -195,8 +196,10 @@ class Interpreter:
     def _transpose(self, f):
         config, scratch = self.config, self.lanes[Memory.SCRATCH]
         for group in self.groups:
-            beats = self.windows[group][f["target"]].reshape(-1, config.beat_words)
+            every = self.windows[group]
             for q, lane, n in np.ndindex(f["outer"], f["lanes"], group.stop - group.start):
+                target = n if f["target"] == OWN_WINDOW else f["target"]
+                beats = every[target].reshape(-1, config.beat_words)
                 beat = f["address"] + q * f["outer_beats"] + lane * f["lane_beats"] + n * f["channel_beats"]
                 beats[beat : beat + ceil_div(f["rows"], config.beat_words)] = 0
                 for i in range(f["rows"]):

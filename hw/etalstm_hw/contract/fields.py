@@ -22,6 +22,7 @@ LANE_ADDRESS_BITS = 13
 COUNT_BITS = 12
 KIND_BITS = 2
 CHANNEL_BITS = 8
+OWN_WINDOW = (1 << CHANNEL_BITS) - 1  # as a TRANSPOSE's target: the window of the channel that executes
 GROUP_BITS = 4  # a group of channels; as a field, number of the group + 1, or 0
 TILE_BITS = 12  # number of a vector of a channel's units or inputs
 LOG_BITS = 1  # P and δ have logs of their own
@@ -181,7 +182,7 @@ FIELDS = {
     # for i < rows from the scratch memory. For each lane l < lanes it writes the words of that lane, word i that of
     # vector i, as consecutive beats, the last one filled up with zeros. They begin at beat address + q·outer_beats +
     # l·lane_beats + n·channel_beats (n: the position in its group of the channel that executes) of the window of the
-    # channel at position `target` of the same group.
+    # channel at position `target` of the same group, or with OWN_WINDOW of its own.
     # BAD_FIELD: a count of 0; more rows, or more lanes, than a vector has words.
     Opcode.TRANSPOSE: {
         "address": ADDRESS_BITS,

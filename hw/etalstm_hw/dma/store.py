@@ -7,7 +7,17 @@ from amaranth.lib.wiring import In, Out
 from etalstm_hw.axi.axi import AXI4Write
 from etalstm_hw.axi.writer import Writer
 from etalstm_hw.codec import slow
-from etalstm_hw.contract import COUNT_BITS, INSTRUCTION_BITS, KIND_BITS, PARAMETERS, FloatFormat, Memory, Opcode, Status
+from etalstm_hw.contract import (
+    COUNT_BITS,
+    INSTRUCTION_BITS,
+    KIND_BITS,
+    OWN_WINDOW,
+    PARAMETERS,
+    FloatFormat,
+    Memory,
+    Opcode,
+    Status,
+)
 from etalstm_hw.dma.log import Log
 from etalstm_hw.dma.scatter import Scatter
 from etalstm_hw.dma.transpose import Transposer
@@ -224,18 +234,21 @@ class StoreEngine(wiring.Component):
             for fields in (instruction_layout(Opcode.STORE), instruction_layout(Opcode.TRANSPOSE))
         )
         beats_of_lane = (square.rows + self._beat_words - 1) >> (self._beat_words.bit_length() - 1)
-        transpose, compress = Signal(), Signal()
+        transpose, compress, elsewhere = Signal(), Signal(), Signal()
         beats = Signal(self._beats_bits, reset_less=True)
         skip = Signal(self._address_bits, reset_less=True)  # from the first window to the target's
         size = self.windows.size >> (self._beat_bits // 8).bit_length() - 1
 
         m.d.comb += compress.eq((store.opcode != Opcode.TRANSPOSE) & store.compressed)
-        m.d.comb += transpose.eq(store.opcode == Opcode.TRANSPOSE)
+        m.d.comb += [
+            transpose.eq(store.opcode == Opcode.TRANSPOSE),
+            elsewhere.eq(transpose & (square.target != OWN_WINDOW)),
+        ]
         m.d.sync += [
             beats.eq(Mux(transpose, beats_of_lane, store.outer * store.inner * self._vector_beats)),
-            skip.eq((self.group.first + Mux(transpose, square.target, self.group.position)) * self.windows.stride),
+            skip.eq((self.group.first + Mux(elsewhere, square.target, self.group.position)) * self.windows.stride),
         ]
-        bad_field, bad_target = self._check(m, store, square, transpose, compress, beats, size)
+        bad_field, bad_target = self._check(m, store, square, transpose, elsewhere, compress, beats, size)
         self._describe(m, vectors.i.p, scatter.i.p, store, square, transpose)
         m.d.comb += [
             vectors.i.p.route.transpose.eq(transpose),
@@ -284,7 +297,7 @@ class StoreEngine(wiring.Component):
                 m.d.sync += to_write.eq(0)
         return refused
 
-    def _check(self, m, store, square, transpose, compress, beats, size):
+    def _check(self, m, store, square, transpose, elsewhere, compress, beats, size):
         """Check the instruction: is a field out of range, and does the target lie outside the window?"""
         bad_field, bad_target = Signal(), Signal()
         with m.If(transpose):
@@ -295,7 +308,7 @@ class StoreEngine(wiring.Component):
                 | (square.lanes == 0)
                 | (square.lanes > self._lanes)
             )
-            m.d.comb += bad_target.eq(square.target >= self.group.size)
+            m.d.comb += bad_target.eq(elsewhere & (square.target >= self.group.size))
         with m.Else():
             readable = (store.memory == Memory.SCRATCH) | (store.memory == Memory.SUMS)
             m.d.comb += bad_field.eq((beats == 0) | ~readable)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from etalstm_hw import contract
-from etalstm_hw.contract import OF_ONE_OPERAND, Memory, Opcode, Source, Status
+from etalstm_hw.contract import OF_ONE_OPERAND, OWN_WINDOW, Memory, Opcode, Source, Status
 from etalstm_sim.checks.instruction import Instruction
 from etalstm_sim.checks.lanes import depth_of, leaves, source_depth
 from etalstm_sim.checks.refusals import Sizes, is_array, is_operation, loads, stores
@@ -157,7 +157,8 @@ class Engines:
         furthest += (fields["outer"] - 1) * fields["outer_beats"] + (fields["lanes"] - 1) * fields["lane_beats"]
         outer, inner = (fields["outer"], fields["outer_stride"]), (fields["rows"], fields["inner_stride"])
         beyond = leaves(config.scratch_depth, fields["lane_address"], outer, inner)
-        if fields["target"] >= self._channels or furthest > self._sizes.window_beats or beyond:
+        beyond_channels = fields["target"] != OWN_WINDOW and fields["target"] >= self._channels
+        if beyond_channels or furthest > self._sizes.window_beats or beyond:
             return Check(Status.BAD_ADDRESS, is_late=beyond)
         writes = tuple(
             range(start, start + beats)

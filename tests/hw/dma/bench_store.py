@@ -21,7 +21,7 @@ from axi_memory import (
 )
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from etalstm_hw.contract import LANE_ADDRESS_BITS, Memory, Opcode, Status, encode
+from etalstm_hw.contract import LANE_ADDRESS_BITS, OWN_WINDOW, Memory, Opcode, Status, encode
 from etalstm_sim.benches.unkindness import pauses
 
 SEED = 5
@@ -69,7 +69,8 @@ def writes_of(instruction):
             words = [word(SCRATCH, lane_address(n, q, i), lane) for i in range(n["rows"])]
             words += [0] * (-len(words) % BEAT_WORDS)
             for first in range(0, len(words), BEAT_WORDS):
-                position = window(n["target"]) + (beat + first // BEAT_WORDS) * BEAT_BYTES
+                target = CHANNEL if n["target"] == OWN_WINDOW else n["target"]
+                position = window(target) + (beat + first // BEAT_WORDS) * BEAT_BYTES
                 writes.append((position, words[first : first + BEAT_WORDS]))
     return writes
 
@@ -145,6 +146,7 @@ PROGRAM = [
     transpose(WINDOW_BEATS - 1, 1, 2, 1, target=1),
     transpose(600, 2, LANES, LANES, target=1, outer_stride=32, outer_beats=VECTOR_BEATS, lane_beats=2 * VECTOR_BEATS),
     transpose(700, 1, LANES - 1, 2, target=2, lane_address=5, lane_beats=19, channel_beats=3),
+    transpose(900, 2, BEAT_WORDS, LANES, target=OWN_WINDOW, outer_stride=32, outer_beats=2 * LANES, lane_beats=2),
     store(WINDOW_BEATS - 1 - 4 * VECTOR_BEATS, 4, 1, memory=SUMS, lane_address=8, outer_stride=2, inner_stride=0),
 ]
 

@@ -19,7 +19,7 @@ from etalstm.plan.passes.propagation import Collecting, Emit, Masking, OperandGr
 from etalstm.plan.passes.vectors import ZERO, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
-from etalstm_hw.contract import Memory, Traffic, VectorOp
+from etalstm_hw.contract import OWN_WINDOW, Memory, Traffic, VectorOp
 from etalstm_hw.contract.integers import WORD_BYTES
 
 _DIGITS = VectorOp.UPPER_DIGITS, VectorOp.LOWER_DIGITS  # by plane
@@ -307,9 +307,8 @@ class IntegerBackwardStage(BackwardStage):
                 location = transposed.at(number, cells.step, place).at(plane * transposed.plane_vectors(number))
                 self._emitter.transpose(
                     source, location.at((begin - run.first) * lanes), gates=end - begin,
-                    target=transposed.window(number), beat=0, rows=min(left, lanes), lanes=lanes,
-                    outer_beats=lanes * beats, lane_beats=beats,
-                    channel_beats=transposed.channel_vectors(number) * beats, kind=Traffic.DELTAS, read_here=True,
+                    target=OWN_WINDOW, beat=0, rows=min(left, lanes), lanes=lanes, outer_beats=lanes * beats,
+                    lane_beats=beats, channel_beats=0, kind=Traffic.DELTAS, read_here=True,
                 )  # fmt: skip
 
 

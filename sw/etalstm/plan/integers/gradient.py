@@ -72,9 +72,9 @@ class IntegerGradientLayer:
         tiling, transposed = self._arrays.tiling, self._arrays.transposed
         rows = tiling.row_runs[number].count * self._config.lanes
         for steps in self._runs:
-            location = transposed.at(number, steps.start, 0).at(channel * transposed.channel_vectors(number))
+            location = transposed.at(number, steps.start, 0)
             blocks, kinds = len(steps) * tiling.pair_blocks, (Traffic.DELTAS, Traffic.ACTIVATIONS)
-            array = Broadcast(location, transposed.window(number), blocks, blocks, rows, True, *kinds)
+            array = Broadcast(location, channel, blocks, blocks, rows, True, *kinds)
             of_steps = Columns(columns.groups, steps.start * tiling.pair_blocks * tiling.block)
             adds = steps is not self._runs[0]
             emit_all(self._multiplier.multiply([Share(array, sums)], of_steps, adds=adds, backward=True))

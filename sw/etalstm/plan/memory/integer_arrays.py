@@ -40,8 +40,7 @@ class Packed:
 class Transposed:
     """δ as it is sent for dW: of each row all steps and sequences, two planes of digits.
 
-    Each run of rows of all channels lies in the window of one channel, one run after the other. There it lies as
-    [run][channel of the rows][step][block of sequences][plane][row].
+    Rows lie in the window of the channel that owns them, as [run][step][block of sequences][plane][row].
 
     Members
     -------
@@ -52,22 +51,17 @@ class Transposed:
     array: Array
     tiling: IntegerTiling
 
-    def window(self, run: int) -> int:
-        """Give the channel whose window has a run."""
-        return run % self.tiling.units.channels
-
     def plane_vectors(self, run: int) -> int:
         """Vectors of a block's plane: one for each of a run's rows."""
         return self.tiling.row_runs[run].count * self.tiling.config.lanes
 
-    def channel_vectors(self, run: int) -> int:
-        """Vectors of a run of one channel's rows."""
+    def vectors(self, run: int) -> int:
+        """Vectors of a run of rows."""
         return self.tiling.steps * self.tiling.pair_blocks * PLANES * self.plane_vectors(run)
 
     def at(self, run: int, step: int, block: int) -> Location:
-        """Where the rows of channel 0 lie of a step and block of sequences."""
-        channels = self.tiling.units.channels
-        earlier = sum(channels * self.channel_vectors(r) for r in range(run % channels, run, channels))
+        """Where the rows lie of a step and block of sequences."""
+        earlier = sum(self.vectors(r) for r in range(run))
         vector = earlier + (step * self.tiling.pair_blocks + block) * PLANES * self.plane_vectors(run)
         return Location(self.array, vector)
 
@@ -203,7 +197,8 @@ class Noted:
 def allocate(memory: MemoryMap, tiling: IntegerTiling, number: int, below: IntegerArrays | None) -> IntegerArrays:
     """Allocate the arrays of a layer; `below` are those of the layer below."""
     zeroed = partial(memory.add_raw, zeroed=True)
-    transposed = Transposed(zeroed(f"transposed{number}", "deltas", _transposed_vectors(tiling)), tiling)
+    of_transposed = tiling.steps * tiling.pair_blocks * PLANES * tiling.rows * tiling.config.lanes
+    transposed = Transposed(zeroed(f"transposed{number}", "deltas", of_transposed), tiling)
     output = _operand(memory, tiling, "h", f"h{number}", 1)
     of_rows = partial(layout.rows_elements, tiling.units, tiling.gates)
     return IntegerArrays(
@@ -232,14 +227,6 @@ def allocate(memory: MemoryMap, tiling: IntegerTiling, number: int, below: Integ
 
 def _packed(memory: MemoryMap, name: str, groups: int, elements: int) -> Packed:
     return Packed(memory.add_raw(name, "weights", groups * elements, zeroed=True), elements)
-
-
-def _transposed_vectors(tiling: IntegerTiling) -> int:
-    """Count the vectors of the window that has most of δ transposed."""
-    channels = tiling.units.channels
-    of_a_vector = channels * tiling.steps * tiling.pair_blocks * PLANES * tiling.config.lanes
-    of_windows = [sum(run.count for run in tiling.row_runs[first::channels]) for first in range(channels)]
-    return of_a_vector * max(of_windows)
 
 
 def _operand(memory: MemoryMap, tiling: IntegerTiling, operand: str, name: str, more: int) -> Numbers:
