@@ -8,6 +8,7 @@ from etalstm_hw.contract import (
     ENGINE_OF,
     LOOP_DEPTH,
     MOST_GATES,
+    OWN_WINDOW,
     PAGE_BYTES,
     PARAMETER_ONE,
     PARAMETER_THRESHOLDS,
@@ -178,7 +179,7 @@ class Program:
         }
 
     def _squares(self) -> Instructions:
-        """TRANSPOSEs to the first channel of a group, and to its last one."""
+        """TRANSPOSEs to the first channel of a group, to its last one, and to the one that executes."""
         square = {"address": self.page(TRANSPOSED), "inner_stride": 1, "rows": self._lanes, "lanes": self._lanes}
         beats = self._lanes * self._beats
         square |= {"lane_beats": self._beats, "channel_beats": beats}
@@ -186,6 +187,7 @@ class Program:
         return {
             "transpose": (Opcode.TRANSPOSE, {"outer": 1, "register": 1, **square}),
             "transpose_two": (Opcode.TRANSPOSE, two | square),
+            "transpose_own": (Opcode.TRANSPOSE, {"outer": 1, **square, "target": OWN_WINDOW}),
         }
 
     def _end(self) -> Instructions:

@@ -11,6 +11,7 @@ from etalstm_hw.contract import (
     MOST_GATES,
     OF_BYTES,
     OF_ONE_OPERAND,
+    OWN_WINDOW,
     WITH_BITS,
     Memory,
     Opcode,
@@ -76,7 +77,8 @@ VARIANTS: dict[Opcode, dict[str, Condition]] = {
     Opcode.TRANSPOSE: {
         "one square": lambda fields: fields["outer"] == 1,
         "several squares": lambda fields: fields["outer"] > 1,
-        ANOTHER_CHANNEL: lambda fields: fields["target"],
+        ANOTHER_CHANNEL: lambda fields: fields["target"] not in (0, OWN_WINDOW),
+        "its own window": lambda fields: fields["target"] == OWN_WINDOW,
     },
     Opcode.CAST: {
         "by rows": lambda fields: not fields["batch_outer"],
