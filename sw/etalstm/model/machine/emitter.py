@@ -1,11 +1,9 @@
 """The broadcaster from its block buffers on: see etalstm_hw.broadcast.walker and etalstm_hw.broadcast.emitter."""
 
 from etalstm.model.machine.compute import BEGINS, EMPTY, LAST, NULL
-from etalstm.model.machine.latencies import BUFFERED_FIFO
-from etalstm.model.machine.queues import all_show_room, room_at
-from etalstm.model.machine.state import EMITTER, FETCHER, MACS, NEVER, RING, compiled, record, wake
+from etalstm.model.machine.queues import all_show_room, give_scalar, room_at
+from etalstm.model.machine.state import EMITTER, FETCHER, NEVER, compiled, record, wake
 from etalstm_hw.contract import MOST_GATES
-from etalstm_hw.contract.distance import STAGES
 
 ENGINE = record(
     "walking", "walk_bank", "walk_patch", "asked", "asked_bank", "asked_patch", "asked_null",  # walker
@@ -41,13 +39,7 @@ def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
     """Move the stages behind the pick; tell whether a pick can follow."""
     ready = engine.out and all_show_room(scalars, sizes.scalar_fifo, cycle)
     if ready:
-        for channel in range(len(scalars)):
-            fifo = scalars[channel]
-            entry = fifo.tail % RING
-            fifo.pushed[entry], fifo.inner[entry] = cycle + STAGES, engine.out_inner
-            fifo.marks[entry] = engine.out_flags
-            fifo.tail += 1
-            wake(wakes[channel], MACS, cycle + STAGES + BUFFERED_FIFO)
+        give_scalar(cycle, scalars, engine.out_inner, engine.out_flags, wakes)
     advance = not engine.out or ready
     if not advance:
         return False

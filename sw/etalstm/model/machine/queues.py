@@ -75,6 +75,17 @@ def room_at(fifos, depth):
     return latest
 
 
+@compiled
+def give_scalar(cycle, scalars, inner, marks, wakes):
+    """Put a scalar on its way to the channels."""
+    for channel in range(len(scalars)):
+        fifo = scalars[channel]
+        entry = fifo.tail % RING
+        fifo.pushed[entry], fifo.inner[entry], fifo.marks[entry] = cycle + STAGES, inner, marks
+        fifo.tail += 1
+        wake(wakes[channel], state.MACS, cycle + STAGES + BUFFERED_FIFO)
+
+
 QUEUE = record(*POSITIONS, "valid_from", "current", "taken", numbers=RING, **TIMES)
 """FIFO of instructions (numbers in the table) and the one at the output, -1 if there is none."""
 

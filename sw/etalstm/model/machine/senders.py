@@ -7,12 +7,11 @@ and plane: upper or lower digits.
 from etalstm.model.machine import indexed
 from etalstm.model.machine.axi import beat_at, step_reader, take_beat
 from etalstm.model.machine.fetcher import ITEM_BLOCKS, walk_blocks
-from etalstm.model.machine.latencies import ARRAYS_AHEAD, BUFFERED_FIFO, FIFO
-from etalstm.model.machine.masks import draw_bits, seed
-from etalstm.model.machine.queues import all_show_room, offered, room_at, take
-from etalstm.model.machine.state import EMITTER, FETCHER, MACS, NEVER, RING, compiled, record, wake
+from etalstm.model.machine.latencies import ARRAYS_AHEAD, FIFO
+from etalstm.model.machine.masks import count_bits, draw_bits, seed
+from etalstm.model.machine.queues import all_show_room, give_scalar, offered, room_at, take
+from etalstm.model.machine.state import EMITTER, FETCHER, NEVER, RING, compiled, record, wake
 from etalstm_hw.contract import Counter
-from etalstm_hw.contract.distance import STAGES
 
 _READ, _SEEN, _SKIPPED = (
     int(counter) for counter in (Counter.READ_BEATS, Counter.SCALARS_SEEN, Counter.SCALARS_SKIPPED)
@@ -60,17 +59,8 @@ def _draw(bank, array, lines, blocks, random, sizes):
                 line = sequence % array.own * pitch + ((block * sizes.vector_beats + beat) << array.wide)
                 stream = sequence // array.own
                 if array.wide:
-                    lines[stream, bank, line] = _count(draw_bits(random, occupied, one.upper))
-                lines[stream, bank, line + array.wide] = _count(draw_bits(random, occupied, one.threshold))
-
-
-@compiled
-def _count(mask):
-    count = 0
-    while mask:
-        mask &= mask - 1
-        count += 1
-    return count
+                    lines[stream, bank, line] = count_bits(draw_bits(random, occupied, one.upper))
+                lines[stream, bank, line + array.wide] = count_bits(draw_bits(random, occupied, one.threshold))
 
 
 @compiled
@@ -272,12 +262,7 @@ def _step_stream(cycle, stream, lines, table, scalars, sizes, wakes):
     """Send a digit, pick the next; give when to ask again."""
     room = stream.sends and all_show_room(scalars, sizes.scalar_fifo, cycle)
     if room:
-        for channel in range(len(scalars)):
-            fifo = scalars[channel]
-            entry = fifo.tail % RING
-            fifo.pushed[entry], fifo.marks[entry] = cycle + STAGES, stream.sent_flags
-            fifo.tail += 1
-            wake(wakes[channel], MACS, cycle + STAGES + BUFFERED_FIFO)
+        give_scalar(cycle, scalars, 0, stream.sent_flags, wakes)
     flow = not stream.sends or room
     if flow:
         stream.sends, stream.sent_flags = stream.valid, stream.flags
