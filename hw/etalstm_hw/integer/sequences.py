@@ -5,11 +5,10 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.contract import COUNT_BITS
-from etalstm_hw.contract.integers import WORD_BYTES
+from etalstm_hw.contract.integers import PLANES, WORD_BYTES
 
 BANKS = 2
-DIGITS = 2
-UPPER, LOWER = range(DIGITS)
+UPPER, LOWER = range(PLANES)
 _BYTE = 8
 
 
@@ -47,7 +46,7 @@ class Sizes:
         for name, value, least in (
             ("beat_words", beat_words, 2),
             ("vector_beats", vector_beats, 1),
-            ("lines", lines, DIGITS),
+            ("lines", lines, PLANES),
             ("sequences", sequences, 1),
         ):
             if value < least or value & (value - 1):
@@ -168,7 +167,7 @@ class SequenceMemory(wiring.Component):
         ]
 
     def _count(self, m, write, kept, nonzero):
-        depth = BANKS * self._sizes.sequences * DIGITS
+        depth = BANKS * self._sizes.sequences * PLANES
         m.submodules.sums = sums = memory.Memory(shape=self._sizes.count, depth=depth, init=[])
         into, old, out = sums.write_port(), sums.read_port(domain="comb"), sums.read_port(domain="comb")
         address = Cat(kept["plane"], kept["sequence"], kept["bank"])

@@ -7,7 +7,7 @@ from etalstm_hw.contract import integers
 WEIGHT_BITS, SCALAR_BITS = integers.WEIGHT_BITS, integers.DIGIT_BITS
 """Bits of a weight, and of a scalar that it is multiplied by, with the sign. Neither is -128."""
 
-CHUNK = 16
+CHUNK = integers.CHUNK
 """Products that are added up in a PE at most, before its two sums are taken apart."""
 
 FIELD_BITS = 19

@@ -24,6 +24,7 @@ from etalstm.model.boards import PCIE_BYTES, Links
 from etalstm.model.measured import Shares, measure_all, plan_modelled, read_kept, sending
 from etalstm.model.operands import Densities
 from etalstm.model.timeline import follow_program
+from etalstm.network.arithmetic import FLOAT32
 from etalstm.network.benchmarks import STORAGE, named
 from etalstm.network.execution import STORAGE_HELP
 from etalstm.network.shape import NetworkShape, check_sizes
@@ -146,6 +147,8 @@ def _refuse_unused(context: Context) -> None:
         refuse(context, "only used with --boards", "pcie", "network_gbit")
     elif chosen["forward"]:
         refuse(context, "not used with --forward, which has no gradients", "boards")
+    if chosen["arithmetic"] == FLOAT32.name:
+        refuse(context, "only used with an --arithmetic of integers", "digits")
     if chosen["weights"] is not None:
         of_run = (*SIZES.split(), "benchmark", *DENSITIES, "kept_cells", "refresh", "weight_format", "mean_length")
         refuse(context, "not used with --weights, whose run has its own", *of_run)

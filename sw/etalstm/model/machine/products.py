@@ -8,8 +8,8 @@ from etalstm.model.machine.latencies import BUFFERED_FIFO, CAPTURE, SUMMED
 from etalstm.model.machine.queues import offered, record_pop, take
 from etalstm.model.machine.senders import ENDS, FINAL, LAST
 from etalstm.model.machine.state import NEVER, RING, compiled, complete, record, wake
+from etalstm_hw.contract.integers import CHUNK
 
-_CHUNK = 16  # products that a PE's word holds: etalstm_hw.integer.widths.CHUNK
 OLD = 4  # captures whose old sums are read, or will be: more than can be on their way
 
 ENGINE = record("taken", "valid", "flags", "alone", "products", "free_at", "continues", "reads", "ended", old_from=OLD)
@@ -49,7 +49,7 @@ def _end(cycle, engine, ended, done, wakes, sizes):
 @compiled
 def _issue(cycle, engine, ended, stalled, done, wakes, sizes):
     """Multiply the digit at hand, unless its capture would come too early; tell whether it left."""
-    captured = engine.products == _CHUNK - 1 or engine.flags & ENDS != 0
+    captured = engine.products == CHUNK - 1 or engine.flags & ENDS != 0
     if stalled or (captured and engine.free_at > cycle):
         return False
     engine.products = 0 if captured else engine.products + 1

@@ -12,11 +12,12 @@ from etalstm.model.machine.masks import count_bits, draw_bits, seed
 from etalstm.model.machine.queues import all_show_room, give_scalar, offered, room_at, take
 from etalstm.model.machine.state import EMITTER, FETCHER, NEVER, RING, compiled, record, wake
 from etalstm_hw.contract import Counter
+from etalstm_hw.contract.integers import PLANES
 
 _READ, _SEEN, _SKIPPED = (
     int(counter) for counter in (Counter.READ_BEATS, Counter.SCALARS_SEEN, Counter.SCALARS_SKIPPED)
 )
-_UPPER, _LOWER = 0, 1
+_UPPER, _LOWER = range(PLANES)
 _CHECKED = 3  # cycles from an array's SEND to its blocks: states of etalstm_hw.integer.broadcaster.ArrayCheck
 
 DISTRIBUTOR = record(
@@ -47,33 +48,38 @@ def _lines_of(array, sizes):
 
 
 @compiled
+def _place(array, sequence, number, plane, sizes):
+    """Give where a stream keeps a line: that of a sequence of its own, and of a beat and plane in it."""
+    within = 2 * number + plane if array.wide else number
+    return sequence * _lines_of(array, sizes) + within
+
+
+@compiled
 def _draw(bank, array, lines, blocks, random, sizes):
     """Draw how many digits of each line of the first sequences are not zero."""
-    pitch = _lines_of(array, sizes)
     seed(random, array.text, 0)
     for sequence in range(array.batch):
         for block in range(array.blocks):
             one = blocks[array.first_block + block]
             for beat in range(sizes.vector_beats):
                 occupied = max(0, min(sizes.line_bytes, one.occupied - beat * sizes.line_bytes))
-                line = sequence % array.own * pitch + ((block * sizes.vector_beats + beat) << array.wide)
-                stream = sequence // array.own
+                stream, own, number = sequence // array.own, sequence % array.own, block * sizes.vector_beats + beat
                 if array.wide:
-                    lines[stream, bank, line] = count_bits(draw_bits(random, occupied, one.upper))
-                lines[stream, bank, line + array.wide] = count_bits(draw_bits(random, occupied, one.threshold))
+                    upper = _place(array, own, number, _UPPER, sizes)
+                    lines[stream, bank, upper] = count_bits(draw_bits(random, occupied, one.upper))
+                lower = _place(array, own, number, _LOWER, sizes)
+                lines[stream, bank, lower] = count_bits(draw_bits(random, occupied, one.threshold))
 
 
 @compiled
 def _copy(bank, array, lines, given, sizes):
     """Take what was counted: [block][plane][sequence][beat]."""
-    pitch, planes = _lines_of(array, sizes), 1 + array.wide
     for block in range(array.blocks):
         first = given.firsts[0, array.given_block + block]
-        for plane in range(planes):
+        for plane in range(1 + array.wide):
             for sequence in range(array.batch):
                 for beat in range(sizes.vector_beats):
-                    of_block = ((block * sizes.vector_beats + beat) << array.wide) + (plane if array.wide else 0)
-                    line = sequence % array.own * pitch + of_block
+                    line = _place(array, sequence % array.own, block * sizes.vector_beats + beat, plane, sizes)
                     lines[sequence // array.own, bank, line] = given.masks[first]
                     first += 1
 
@@ -192,22 +198,20 @@ def step_distributor(
 
 
 @compiled
-def _count_plane(stream, array, lines, sizes):
-    """Count the digits of the sequence and plane at hand."""
-    first = stream.sequence * _lines_of(array, sizes)
-    count = 0
-    for number in range(array.blocks * sizes.vector_beats):
-        count += lines[stream.sending, first + ((number << array.wide) + (stream.plane if array.wide else 0))]
-    return count
-
-
-@compiled
 def _line(stream, array, lines, number, sizes):
     """Count the digits of a line of the sequence and plane at hand; of one behind the last there are none."""
     if number >= array.blocks * sizes.vector_beats:
         return 0
-    first = stream.sequence * _lines_of(array, sizes)
-    return lines[stream.sending, first + ((number << array.wide) + (stream.plane if array.wide else 0))]
+    return lines[stream.sending, _place(array, stream.sequence, number, stream.plane, sizes)]
+
+
+@compiled
+def _count_plane(stream, array, lines, sizes):
+    """Count the digits of the sequence and plane at hand."""
+    count = 0
+    for number in range(array.blocks * sizes.vector_beats):
+        count += _line(stream, array, lines, number, sizes)
+    return count
 
 
 @compiled

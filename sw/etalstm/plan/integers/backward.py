@@ -9,7 +9,7 @@ from etalstm.plan.integers.exponents import Exponents
 from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, Share, WeightGroup, convert
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import Constant, IntegerArrays, Noted
-from etalstm.plan.memory.integer_tiling import AREAS, DIGIT_SETS, PLANES
+from etalstm.plan.memory.integer_tiling import AREAS, DIGIT_SETS
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
 from etalstm.plan.memory.tiling import Span, ceil_div, cut
@@ -20,7 +20,7 @@ from etalstm.plan.passes.vectors import ZERO, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import OWN_WINDOW, Memory, Traffic, VectorOp
-from etalstm_hw.contract.integers import WORD_BYTES
+from etalstm_hw.contract.integers import PLANES, WORD_BYTES
 
 _DIGITS = VectorOp.UPPER_DIGITS, VectorOp.LOWER_DIGITS  # by plane
 
@@ -53,10 +53,8 @@ class IntegerPropagation:
         of_tile, of_units = config.row_vectors, tiling.groups_of("h")
         self._of_units = Span(0, min(ceil_div(of_units, of_tile) * of_tile, len(self._groups)))
         self._of_inputs = Span(self._of_units.count, len(self._groups) - self._of_units.count)
-
-        batch = layer.batch
+        batch, self._area = layer.batch, config.queue_depth // AREAS
         self._stays = self._multiplier.fits(*(Columns(self._groups[f : f + n]) for f, n in self._runs(1)))
-        self._area = config.queue_depth // AREAS
         most = self._area // self._multiplier.of_tile(batch.size)
         self.most_tiles = 1 if self._stays else max(1, min(most, ceil_div(batch.count, 2)))
         self._delays = self.most_tiles < batch.count
@@ -97,7 +95,7 @@ class IntegerPropagation:
     def _runs(self, tiles: int) -> Iterator[tuple[int, int]]:
         """Give first group and groups of as many tiles of sums, for so many batch tiles, as an area holds."""
         of_tile = self._multiplier.of_tile(self._layer.batch.size) * tiles
-        most = self._config.queue_depth // AREAS // of_tile * self._config.row_vectors
+        most = self._area // of_tile * self._config.row_vectors
         for groups in (self._of_units, self._of_inputs):
             for some in cut(groups.count, most):
                 yield groups.first + some.first, some.count

@@ -1,7 +1,6 @@
 """Programs of the forward pass with integers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product, zip_longest
 from typing import Any
 
@@ -131,7 +130,7 @@ class IntegerForwardStage(ForwardStage):
 
     def _convert(self, sums: Operand, exponents: Operand, rows: int, size: int) -> None:
         """Convert the sums of so many vectors of rows, tile by tile."""
-        tile, of_tile = self._config.tile_sums, self._config.of_stream(size) * self._config.tile_sums
+        tile, of_tile = self._config.tile_sums, self._multiplier.of_tile(size)
         for number, some in enumerate(cut(rows, tile)):
             to, of_rows = self._terms.at(some.first * size), exponents.at(some.first)
             convert(self._emitter, self._config, to, sums.at(number * of_tile), of_rows, some.count, size)
@@ -151,25 +150,7 @@ class IntegerForwardStage(ForwardStage):
         self._emitter.store(self._terms, location, Traffic.ACTIVATIONS, 1, len(groups) * size)
 
 
-@dataclass(frozen=True)
-class Shared:
-    """Jobs of one span and of batch tiles that follow each other, which share loads of weights.
-
-    Members
-    -------
-    run : int    of batch tiles, counted
-    jobs : tuple of Job
-    """
-
-    run: int
-    jobs: tuple[Job, ...]
-
-    @property
-    def stage(self) -> IntegerForwardStage:
-        """What emits them."""
-        stage = self.jobs[0].stage
-        assert isinstance(stage, IntegerForwardStage)
-        return stage
+Shared = tuple[Job, ...]  # jobs of one span and of batch tiles that follow each other, which share loads of weights
 
 
 class IntegerForwardLayer(ForwardLayer):
@@ -196,46 +177,45 @@ class IntegerForwardLayer(ForwardLayer):
 
     def _early(self, shared: Shared) -> list[Emit]:
         """Give the sums that are made before or beside the cells of the jobs before."""
-        return shared.stage.of_inputs(shared.jobs) + ([] if self._waits(shared) else shared.stage.of_state(shared.jobs))
+        stage = self._stage
+        return stage.of_inputs(shared) + ([] if self._waits(shared) else stage.of_state(shared))
 
     def _waits(self, shared: Shared) -> bool:
         """Tell whether the cells just before are the ones whose output is multiplied."""
-        return shared.jobs[0].number == 0 and shared.run == 0 and self._runs == 1
+        return shared[0].number == 0 and len(self._tiles) == 1
 
     def _step(self, step: int, following: range) -> None:
         """Emit a step; `following` is the one after it, if there is one."""
         every = self._shared(step)
         for present, ahead in zip_longest(every, [*every[1:], *[self._shared(after)[0] for after in following]]):
             if self._waits(present):
-                emit_all(present.stage.of_state(present.jobs))
+                emit_all(self._stage.of_state(present))
             products = self._early(ahead) if ahead else []
-            for number, job in enumerate(present.jobs):
+            for number, job in enumerate(present):
                 job.stage.prepare(job)
-                first, end = (count * len(products) // len(present.jobs) for count in (number, number + 1))
+                first, end = (count * len(products) // len(present) for count in (number, number + 1))
                 emit_all(products[first:end])
                 job.stage.cells(job)
 
     @property
-    def _runs(self) -> int:
-        """Runs of batch tiles that share loads."""
-        return len(self._tiles)
+    def _stage(self) -> IntegerForwardStage:
+        (stage,) = self._stages
+        assert isinstance(stage, IntegerForwardStage)
+        return stage
 
     @property
     def _tiles(self) -> list[Span]:
-        (stage,) = self._stages
-        assert isinstance(stage, IntegerForwardStage)
-        return spans(self._batch.count, stage.most_tiles)
+        return spans(self._batch.count, self._stage.most_tiles)
 
     def _jobs(self, step: int) -> list[Job]:
-        return [job for shared in self._shared(step) for job in shared.jobs]
+        return [job for shared in self._shared(step) for job in shared]
 
     def _shared(self, step: int) -> list[Shared]:
         """Give the jobs of a step. Those that share loads alternate the halves of the memory of sums, across steps."""
-        (stage,) = self._stages
-        assert isinstance(stage, IntegerForwardStage)
-        pairs = list(product(enumerate(self._tiles), enumerate(stage.tiling.unit_spans)))
+        stage = self._stage
+        pairs = list(product(self._tiles, enumerate(stage.tiling.unit_spans)))
         found = []
-        for position, ((run, tiles), (number, span)) in enumerate(pairs):
+        for position, (tiles, (number, span)) in enumerate(pairs):
             half = (step * len(pairs) + position) % 2
             jobs = tuple(
                 Job(
@@ -245,5 +225,5 @@ class IntegerForwardLayer(ForwardLayer):
                 )
                 for n in range(tiles.count)
             )  # fmt: skip
-            found.append(Shared(run, jobs))
+            found.append(jobs)
         return found

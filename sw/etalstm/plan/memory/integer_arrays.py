@@ -9,11 +9,11 @@ import numpy as np
 
 from etalstm.network.arithmetic import DIGIT
 from etalstm.plan.memory import layout
-from etalstm.plan.memory.integer_tiling import PLANES, IntegerTiling
+from etalstm.plan.memory.integer_tiling import IntegerTiling
 from etalstm.plan.memory.memory_map import Array, MemoryMap
 from etalstm.plan.memory.operands import Location, Sequence
 from etalstm.plan.memory.tiling import BatchTiles, Partition, ceil_div
-from etalstm_hw.contract.integers import WORD_BYTES
+from etalstm_hw.contract.integers import PLANES, WORD_BYTES
 
 OPERANDS = ("x", "h")
 

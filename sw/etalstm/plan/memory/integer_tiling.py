@@ -7,9 +7,8 @@ from etalstm.errors import PlanError
 from etalstm.network.cells.cell import Stage, count_vectors
 from etalstm.plan.memory.tiling import MASK_ARRAYS, BatchTiles, LayerTiling, Partition, Span, ceil_div, spans
 from etalstm_hw.config import Config
-from etalstm_hw.contract.integers import WORD_BYTES
+from etalstm_hw.contract.integers import PLANES, WORD_BYTES
 
-PLANES = 2  # of digits of δ, the upper ones first
 AREAS = 4  # of the partial sums: of x twice, of the other operand twice
 
 # Scratch vectors
