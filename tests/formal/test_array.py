@@ -95,7 +95,7 @@ def _mutant(old, new, module="array", survives=""):
 
 _SMALL = (
     Change("etalstm_hw.integer.widths", "= integers.WEIGHT_BITS, integers.DIGIT_BITS", "= 2, 2"),
-    Change("etalstm_hw.integer.widths", "CHUNK = 16", "CHUNK = 4"),
+    Change("etalstm_hw.integer.widths", "CHUNK = integers.CHUNK", "CHUNK = 4"),
     Change("etalstm_hw.integer.widths", "FIELD_BITS = 19", "FIELD_BITS = 4"),
     Change("etalstm_hw.integer.widths", "WIDE = signed(integers.SUM_BITS)", "WIDE = signed(3)"),
     Change("etalstm_hw.integer.widths", "DIGIT_SHIFT = SCALAR_BITS - 1", "DIGIT_SHIFT = 1"),
