@@ -17,6 +17,8 @@ from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp
 from etalstm_hw.contract.integers import WORD_BYTES
 
+_FINISHED = 4  # buffers for gradients that get their exponent: one loads, one is worked on, one is stored; squares
+
 
 class IntegerGradientLayer:
     """Emits one layer's dW, after its δ of all steps are in memory.
@@ -117,17 +119,18 @@ class IntegerGradientLayer:
         """Give the gradients their exponents; add up their squares."""
         tiling, scratch, emitter = self._arrays.tiling, Scratch(self._config), self._emitter
         exponents, rows = Exponents(emitter, scratch, self._arrays), tiling.rows
-        norms, squares, of_operand = (scratch.take(name, rows) for name in ("norms", "squares", "exponents"))
+        norms, of_operand = (scratch.take(name, rows) for name in ("norms", "exponents"))
         exponents.begin()
         emitter.vector(VectorOp.MULTIPLY, norms, ZERO, ZERO, inner=rows)
-        most = max(1, scratch.left // (2 * rows))
-        halves = [scratch.take("gradients", most * rows) for _ in range(2 if scratch.left >= 2 * most * rows else 1)]
+        most = max(1, scratch.left // (_FINISHED * rows))
+        squares = scratch.take("squares", most * rows)
+        sets = [scratch.take("gradients", most * rows) for _ in range(min(_FINISHED - 1, scratch.left // (most * rows)))]
         first, turn = 0, 0
         for operand, constant in zip(OPERANDS, (Constant.GRADIENT_X, Constant.GRADIENT_H), strict=True):
             exponents.with_rows(of_operand, constant, minus=True)
             count = tiling.columns_of(operand).padded
             for span in spans(count, most):
-                values = halves[turn % len(halves)]
+                values = sets[turn % len(sets)]
                 turn += 1
                 self._finish_columns(first + span.first, span.count, values, of_operand, norms, squares)
             first += count
@@ -142,10 +145,9 @@ class IntegerGradientLayer:
         each = values.at(0, outer=rows)
         emitter.vector(VectorOp.SCALE, each, each, exponents.at(0, outer=0), outer=count, inner=rows)
         emitter.store(values, location, Traffic.WEIGHTS, 1, count * rows)
-        for number in range(count):
-            column = values.at(number * rows)
-            emitter.vector(VectorOp.MULTIPLY, squares, column, column, inner=rows)
-            emitter.vector(VectorOp.ADD, norms, norms, squares, inner=rows)
+        emitter.vector(VectorOp.MULTIPLY, squares, values, values, inner=count * rows)
+        total, column = norms.at(0, outer=0), squares.at(0, outer=rows)
+        emitter.vector(VectorOp.ADD, total, total, column, outer=count, inner=rows, serial=True)
 
 
 def _runs(steps: list[int]) -> list[range]:
