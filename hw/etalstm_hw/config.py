@@ -53,7 +53,7 @@ class Config:
     scalar_fifo: int = 8  # scalars that wait in front of each channel
     outstanding_bursts: int = 8  # reads in flight at each port, those of all its users together
     channels_per_port: int = 1  # channels that share a memory port
-    broadcasters: int = 1  # as many as channels can be divided into groups; each has a memory port
+    broadcasters: int = 1  # as many as channels can be divided into groups; each has memory ports of its own
     port_bytes: int = 0  # memory behind each of the channels' ports, from address 0 on; 0: all memory behind every port
     address_bits: int = 33  # of a byte address
     integer_pes: int = 0  # of a lane, each of which multiplies two weights of 8 bits; 0: products are float32
@@ -209,9 +209,14 @@ class Config:
         return self.channels // self.channels_per_port
 
     @property
+    def broadcaster_ports(self) -> int:
+        """Memory ports of a broadcaster: with one, arrays of which few digits are sent would be late."""
+        return 2 if self.integers else 1
+
+    @property
     def ports(self) -> int:
         """Memory ports: those of the channels, the broadcasters' and the sequencer's."""
-        return self.channel_ports + self.broadcasters + 1
+        return self.channel_ports + self.broadcasters * self.broadcaster_ports + 1
 
     @property
     def group_counts(self) -> tuple[int, ...]:

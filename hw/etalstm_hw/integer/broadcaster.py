@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect
 from etalstm_hw.broadcast.broadcaster import BlockBroadcaster
 from etalstm_hw.config import Config
 from etalstm_hw.contract import COUNT_BITS, Opcode, Status
-from etalstm_hw.integer.sender import Digits, SequenceSender
+from etalstm_hw.integer.sender import BANKS, Digits, SequenceSender
 from etalstm_hw.integer.sequences import Extent, Sizes
 from etalstm_hw.stream import instruction_layout
 
@@ -166,6 +166,7 @@ class ArrayCheck(wiring.Component):
 class IntegerBroadcaster(BlockBroadcaster):
     """Executes SEND instructions in order: reads arrays ahead, sends their digits that are not zero.
 
+    Two ports bring an array each, into one of the senders' banks each: the one that is sent next and the one after it.
     A stream whose channels have no room does not hold up the others: their engines take instructions together.
     ``send_zeros`` is not looked at: what is zero is never sent.
     """
@@ -177,61 +178,72 @@ class IntegerBroadcaster(BlockBroadcaster):
         digits = Digits(self._sizes.elements, streams)
         super().__init__(config, Opcode.SEND, digits, block_words=blocks, counted=self._sizes.line_bytes)
 
-    def _send(self, m, queue, fetcher):
-        """Check, then tell the fetcher what to bring, and the senders what comes."""
-        config, streams = self.config, self.config.integer_streams
-        m.submodules.check = check = ArrayCheck(self._sizes, streams)
-        m.submodules.extents = extents = SyncFIFO(width=Dealt().size, depth=_AHEAD)
-        m.submodules.distributor = distributor = Distributor(self._sizes, streams)
-        senders = [SequenceSender(self._sizes) for _ in range(streams)]
+    def _send(self, m, queue, fetchers):
+        """Check, then tell a fetcher what to bring, and the senders what comes."""
+        m.submodules.check = check = ArrayCheck(self._sizes, self.config.integer_streams)
         connect(m, queue.o, check.i)
-        send, dealt, go = check.o.p, Signal(Dealt()), Signal()
-        whole = {"lanes": config.lanes, "last_lanes": config.lanes, "tiles": 1, "start": 1, "finish": 1}
-        names = [name for name in fetcher.i.p.shape().members if name in send.shape().members]
-        m.d.comb += [
-            go.eq(check.o.valid & fetcher.i.ready & extents.w_rdy),
-            check.o.ready.eq(fetcher.i.ready & extents.w_rdy),
-            *(fetcher.i.p[name].eq(send[name]) for name in names),
-            *(fetcher.i.p[name].eq(value) for name, value in whole.items()),
-            fetcher.i.p.gates.eq(Mux(send.wide, 2, 1)),
-            fetcher.i.valid.eq(check.o.valid & extents.w_rdy),
-            dealt.extent.sequences.eq(send.batch),
-            *(dealt.extent[name].eq(send[name]) for name in ("blocks", "wide", "repeats")),
-            dealt.own.eq(send.own),
-            extents.w_data.eq(dealt),
-            extents.w_en.eq(go),
-            distributor.dealt.p.eq(extents.r_data),
-            distributor.dealt.valid.eq(extents.r_rdy),
-            extents.r_en.eq(distributor.dealt.ready),
-        ]
+        senders, turn = self._make_senders(m), Signal(range(BANKS))
+        m.d.sync += turn.eq(turn ^ (check.o.valid & check.o.ready))
+        gives = [self._bring(m, number, fetcher, check, turn, senders) for number, fetcher in enumerate(fetchers)]
+        m.d.comb += self.o.valid.eq(Cat(digit.valid for digit in self.o.p).any())
+        self._count(m, fetchers)
+        sending = Cat(*gives, *(sender.busy for sender in senders)).any()
+        idle = ~Cat(fetcher.busy | (fetcher.status != Status.IDLE) for fetcher in fetchers).any()
+        with m.If(check.refused & idle & ~sending):
+            m.d.comb += [self.status.eq(Status.BAD_FIELD), self.completed.eq(sum(f.begun for f in fetchers))]
+        return check.busy | sending
+
+    def _make_senders(self, m):
+        """Make the streams' senders, which send where there is room."""
+        senders = [SequenceSender(self._sizes) for _ in range(self.config.integer_streams)]
         for n, sender in enumerate(senders):
             m.submodules[f"sender{n}"] = sender
-            connect(m, getattr(distributor, f"extent{n}"), sender.extent)
-            connect(m, getattr(distributor, f"beats{n}"), sender.beats)
             m.d.comb += [
                 self.o.p[n].valid.eq(sender.o.valid & self.rooms[n]),
                 self.o.p[n].sent.eq(sender.o.p),
                 sender.o.ready.eq(self.rooms[n]),
             ]
-        m.d.comb += self.o.valid.eq(Cat(digit.valid for digit in self.o.p).any())
-        self._bring(m, fetcher, distributor)
-        sending = extents.r_rdy | distributor.busy | Cat(sender.busy for sender in senders).any()
-        with m.If(check.refused & ~fetcher.busy & ~sending & (fetcher.status == Status.IDLE)):
-            m.d.comb += [self.status.eq(Status.BAD_FIELD), self.completed.eq(fetcher.begun)]
-        return check.busy | sending
+        return senders
 
-    def _bring(self, m, fetcher, to):
-        """Give the beats on as they come; count their bytes."""
-        beat = to.beats.p.as_value()
-        nonzero = Cat(beat.word_select(n, _BYTE).any() for n in range(self._sizes.line_bytes))
+    def _bring(self, m, number, fetcher, check, turn, senders):
+        """Have a port bring the arrays of its turns into its bank; give whether one is on its way."""
+        config, extents = self.config, SyncFIFO(width=Dealt().size, depth=_AHEAD)
+        distributor = Distributor(self._sizes, config.integer_streams)
+        m.submodules[f"extents{number}"], m.submodules[f"distributor{number}"] = extents, distributor
+        send, dealt, own = check.o.p, Signal(Dealt(), name=f"dealt{number}"), turn == number
+        whole = {"lanes": config.lanes, "last_lanes": config.lanes, "tiles": 1, "start": 1, "finish": 1}
+        names = [name for name in fetcher.i.p.shape().members if name in send.shape().members]
+        with m.If(own):
+            m.d.comb += check.o.ready.eq(fetcher.i.ready & extents.w_rdy)
         m.d.comb += [
-            beat.eq(fetcher.write_data),
-            to.beats.valid.eq(fetcher.write_enable),
-            fetcher.hold.eq(~to.beats.ready),
+            *(fetcher.i.p[name].eq(send[name]) for name in names),
+            *(fetcher.i.p[name].eq(value) for name, value in whole.items()),
+            fetcher.i.p.gates.eq(Mux(send.wide, 2, 1)),
+            fetcher.i.valid.eq(own & check.o.valid & extents.w_rdy),
+            dealt.extent.sequences.eq(send.batch),
+            *(dealt.extent[name].eq(send[name]) for name in ("blocks", "wide", "repeats")),
+            dealt.own.eq(send.own),
+            extents.w_data.eq(dealt),
+            extents.w_en.eq(own & check.o.valid & fetcher.i.ready & extents.w_rdy),
+            distributor.dealt.p.eq(extents.r_data),
+            distributor.dealt.valid.eq(extents.r_rdy),
+            extents.r_en.eq(distributor.dealt.ready),
+            distributor.beats.p.as_value().eq(fetcher.write_data),
+            distributor.beats.valid.eq(fetcher.write_enable),
+            fetcher.hold.eq(~distributor.beats.ready),
             fetcher.release.eq(fetcher.o.valid),
             fetcher.o.ready.eq(1),
         ]
-        m.d.sync += [
-            self.seen.eq(Mux(fetcher.write_enable, len(nonzero), 0)),
-            self.skipped.eq(Mux(fetcher.write_enable, sum(~bit for bit in nonzero), 0)),
-        ]
+        for n, sender in enumerate(senders):
+            connect(m, getattr(distributor, f"extent{n}"), sender.extents[number])
+            connect(m, getattr(distributor, f"beats{n}"), sender.beats[number])
+        return extents.r_rdy | distributor.busy
+
+    def _count(self, m, fetchers):
+        """Count the bytes that come, and those that are zero."""
+        seen, skipped = [], []
+        for fetcher in fetchers:
+            zero = Cat(~fetcher.write_data.word_select(n, _BYTE).any() for n in range(self._sizes.line_bytes))
+            seen.append(Mux(fetcher.write_enable, len(zero), 0))
+            skipped.append(Mux(fetcher.write_enable, sum(zero), 0))
+        m.d.sync += [self.seen.eq(sum(seen)), self.skipped.eq(sum(skipped))]

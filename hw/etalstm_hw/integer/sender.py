@@ -7,16 +7,10 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from etalstm_hw.broadcast.emitter import lowest
 from etalstm_hw.contract import COUNT_BITS
 from etalstm_hw.contract.integers import WORD_BYTES
-from etalstm_hw.integer.sequences import (
-    BANKS,
-    LOWER,
-    UPPER,
-    Extent,
-    SequenceFiller,
-    SequenceMemory,
-    SequenceRead,
-)
+from etalstm_hw.integer.sequences import LOWER, UPPER, Extent, SequenceBank, SequenceRead
 from etalstm_hw.integer.widths import SCALAR_BITS
+
+BANKS = 2
 
 
 class Sent(data.StructLayout):
@@ -63,7 +57,7 @@ class SequencePicker(wiring.Component):
 
     Members
     -------
-    extent, pitch, bank, go : :py:`In`
+    extent, pitch, go : :py:`In`
         The array that is to be sent, constant until ``done``.
     flow : :py:`In(1)`
         What is picked is taken.
@@ -80,7 +74,6 @@ class SequencePicker(wiring.Component):
                 "read": Out(SequenceRead(sizes)),
                 "extent": In(Extent()),
                 "pitch": In(range(sizes.lines + 1)),
-                "bank": In(1),
                 "go": In(1),
                 "flow": In(1),
                 "valid": Out(1),
@@ -126,7 +119,7 @@ class SequencePicker(wiring.Component):
         sequence, repeat = Signal(range(self._sizes.sequences)), Signal(COUNT_BITS)
         last_sequence, last_repeat = Signal(), Signal()
         m.d.comb += [
-            self.read.counted.eq(Cat(sequence, self.bank)),
+            self.read.counted.eq(sequence),
             picked.ends.eq(ends),
             picked.last.eq(ends & (plane == LOWER)),
             picked.swept.eq(picked.last & last_sequence),
@@ -151,7 +144,7 @@ class SequencePicker(wiring.Component):
         alone, steps = now == mask, Signal()
 
         def line(n):
-            return Cat((base + Mux(self.extent.wide, Cat(plane == LOWER, n), n))[: len(base)], self.bank)
+            return base + Mux(self.extent.wide, Cat(plane == LOWER, n), n)
 
         within, beats = (sizes.beat_words - 1).bit_length(), (sizes.vector_beats - 1).bit_length()
         m.d.comb += [
@@ -175,12 +168,14 @@ class SequencePicker(wiring.Component):
 
 
 class SequenceSender(wiring.Component):
-    """Keeps an array of integers, and sends its digits that are not zero, sequence by sequence, maybe several times.
+    """Keeps arrays of integers, and sends their digits that are not zero, sequence by sequence, maybe several times.
 
-    While an array is sent, the next one comes in.
+    Arrays come to the banks in turn. While one is sent, the next one comes in, and when that is there the one after it.
     ::
 
-        beats ─► filler ─► memory ─► picker ─│─► line ─► digit ─│─► o
+        beats 0 ─► bank 0 ─┐
+                           ├─► picker ─│─► line ─► digit ─│─► o
+        beats 1 ─► bank 1 ─┘
 
     Parameters
     ----------
@@ -188,9 +183,9 @@ class SequenceSender(wiring.Component):
 
     Members
     -------
-    extent : :py:`In(stream.Signature(Extent()))`
+    extents : :py:`In(stream.Signature(Extent())).array(BANKS)`
         Before the beats of each array.
-    beats : :py:`In(stream.Signature(sizes.beat))`
+    beats : :py:`In(stream.Signature(sizes.beat)).array(BANKS)`
     o : :py:`Out(stream.Signature(Sent(sizes.elements)))`
     busy : :py:`Out(1)`
         An array was begun and is not sent.
@@ -200,57 +195,62 @@ class SequenceSender(wiring.Component):
         self._sizes = sizes
         super().__init__(
             {
-                "extent": In(stream.Signature(Extent())),
-                "beats": In(stream.Signature(sizes.beat)),
+                "extents": In(stream.Signature(Extent())).array(BANKS),
+                "beats": In(stream.Signature(sizes.beat)).array(BANKS),
                 "o": Out(stream.Signature(Sent(sizes.elements))),
                 "busy": Out(1),
             }
         )
 
     def elaborate(self, platform):
-        """Two banks: one is filled while the other is sent."""
+        """Send what is in one bank, then what is in the other one."""
         m = Module()
-        sizes = self._sizes
-        m.submodules.memory = memory = SequenceMemory(sizes)
-        m.submodules.filler = filler = SequenceFiller(sizes)
-        m.submodules.picker = picker = SequencePicker(sizes)
-        connect(m, flipped(self.extent), filler.extent)
-        connect(m, flipped(self.beats), filler.beats)
-        connect(m, picker.read, memory.read)
-        full, sending = Signal(BANKS), Signal()
-        extents = Array(Signal(Extent(), name=f"extent_{bank}", reset_less=True) for bank in range(BANKS))
-        pitches = Array(Signal.like(filler.pitch, name=f"pitch_{bank}", reset_less=True) for bank in range(BANKS))
+        m.submodules.picker = picker = SequencePicker(self._sizes)
+        banks, sending = [SequenceBank(self._sizes) for _ in range(BANKS)], Signal(range(BANKS))
+        for number, bank in enumerate(banks):
+            m.submodules[f"bank{number}"] = bank
+            connect(m, flipped(self.extents[number]), bank.extent)
+            connect(m, flipped(self.beats[number]), bank.beats)
+            m.d.comb += bank.sent.eq(picker.done & (sending == number))
         m.d.comb += [
-            filler.free.eq(~full.bit_select(filler.bank, 1)),
-            *(
-                getattr(memory, name).eq(getattr(filler, name))
-                for name in ("write", "first", "bank", "line", "sequence", "plane")
-            ),
-            memory.beat.eq(self.beats.p),
-            picker.bank.eq(sending),
-            picker.extent.eq(extents[sending]),
-            picker.pitch.eq(pitches[sending]),
-            picker.go.eq(full.bit_select(sending, 1)),
+            picker.extent.eq(Array(bank.present for bank in banks)[sending]),
+            picker.pitch.eq(Array(bank.pitch for bank in banks)[sending]),
+            picker.go.eq(Array(bank.full for bank in banks)[sending]),
         ]
-        # A write takes two cycles: the bank is full when the last one is over.
-        written, bank = Signal(), Signal()
-        m.d.sync += [written.eq(filler.done), bank.eq(filler.bank)]
-        with m.If(filler.done):
-            m.d.sync += [extents[filler.bank].eq(filler.present), pitches[filler.bank].eq(filler.pitch)]
-        with m.If(written):
-            m.d.sync += full.bit_select(bank, 1).eq(1)
-        with m.If(picker.done):
-            m.d.sync += [full.bit_select(sending, 1).eq(0), sending.eq(~sending)]
-        reading = self._read(m, memory, picker)
-        m.d.comb += self.busy.eq(filler.busy | written | full.any() | reading)
+        m.d.sync += sending.eq(sending ^ picker.done)
+        beat = self._read_bank(m, picker.read, banks, sending)
+        reading = self._read(m, beat, picker)
+        m.d.comb += self.busy.eq(Cat(bank.busy for bank in banks).any() | reading)
         return m
 
-    def _read(self, m, memory, picker):
+    def _read_bank(self, m, read, banks, sending):
+        """Have the picker read one bank; give the elements that are read."""
+        masks_of, beat_of = Signal(range(BANKS)), Signal(range(BANKS))
+        for number, bank in enumerate(banks):
+            chosen, of_bank = sending == number, bank.read
+            m.d.comb += [
+                *(getattr(of_bank, name).eq(getattr(read, name)) for name in ("masked", "counted", "plane", "line")),
+                of_bank.mask_enable.eq(read.mask_enable & chosen),
+                of_bank.line_enable.eq(read.line_enable & chosen),
+            ]
+        with m.If(read.mask_enable):
+            m.d.sync += masks_of.eq(sending)
+        with m.If(read.line_enable):
+            m.d.sync += beat_of.eq(sending)
+        m.d.comb += [
+            read.count.eq(Array(bank.read.count for bank in banks)[sending]),
+            read.mask.eq(Array(bank.read.mask for bank in banks)[masks_of]),
+        ]
+        return Array(bank.read.beat.as_value() for bank in banks)[beat_of]
+
+    def _read(self, m, beat, picker):
         """Read the line of what is picked; send its digit; give whether there is any."""
         flow, valid = Signal(), Signal()
         picked, out, sends = Signal(Picked(self._sizes), reset_less=True), Signal(Sent(self._sizes.elements)), Signal()
-        bytes_of_line = Array(word[n].as_signed() for n in range(WORD_BYTES) for word in memory.read.beat)
+        line = Signal(self._sizes.beat)
+        bytes_of_line = Array(word[n].as_signed() for n in range(WORD_BYTES) for word in line)
         m.d.comb += [
+            line.eq(beat),
             flow.eq(~sends | self.o.ready),
             picker.flow.eq(flow),
             self.o.valid.eq(sends),

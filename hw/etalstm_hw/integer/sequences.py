@@ -1,13 +1,12 @@
-"""Arrays of digits that are to be sent sequence by sequence, and which of them are not zero."""
+"""An array of digits that is to be sent sequence by sequence, and which of them are not zero."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw.contract import COUNT_BITS
 from etalstm_hw.contract.integers import PLANES, WORD_BYTES
 
-BANKS = 2
 UPPER, LOWER = range(PLANES)
 _BYTE = 8
 
@@ -21,7 +20,7 @@ class Extent(data.StructLayout):
         upper ones first, else in one
     repeats : how often the array is sent, one time after the other
 
-    Counts are at least 1. The sequences fit a bank.
+    Counts are at least 1. The sequences fit the memory.
     """
 
     def __init__(self):
@@ -29,12 +28,12 @@ class Extent(data.StructLayout):
 
 
 class Sizes:
-    """Sizes of the memory of two arrays. A line is a beat of bytes of one sequence and plane.
+    """Sizes of the memory of an array. A line is a beat of bytes of one sequence and plane.
 
     Parameters
     ----------
     beat_words, vector_beats, lines, sequences : int
-        Words of a beat; beats of a vector; lines of a bank; sequences of an array at most. All are powers of two.
+        Words of a beat; beats of a vector; lines; sequences of an array at most. All are powers of two.
 
     Raises
     ------
@@ -59,7 +58,7 @@ class Sizes:
 
 
 class SequenceRead(wiring.Signature):
-    """Reads of a :class:`SequenceMemory`, seen from the reader; addresses have the bank above all else.
+    """Reads of a :class:`SequenceMemory`, seen from the reader.
 
     Masks and elements follow their enables by a cycle, and stay without; counts are there at once.
 
@@ -73,13 +72,13 @@ class SequenceRead(wiring.Signature):
     def __init__(self, sizes):
         super().__init__(
             {
-                "masked": Out(range(BANKS * sizes.lines)),
+                "masked": Out(range(sizes.lines)),
                 "mask_enable": Out(1),
                 "mask": In(sizes.line_bytes),
-                "counted": Out(range(BANKS * sizes.sequences)),
+                "counted": Out(range(sizes.sequences)),
                 "plane": Out(1),
                 "count": In(sizes.count),
-                "line": Out(range(BANKS * sizes.lines)),
+                "line": Out(range(sizes.lines)),
                 "line_enable": Out(1),
                 "beat": In(sizes.beat),
             }
@@ -87,7 +86,7 @@ class SequenceRead(wiring.Signature):
 
 
 class SequenceMemory(wiring.Component):
-    """Keeps two arrays, a mask for each of their lines, and counts for each sequence and plane.
+    """Keeps an array, a mask for each of its lines, and counts for each sequence and plane.
 
     A beat is there for the reader two cycles after its ``write``.
 
@@ -99,7 +98,7 @@ class SequenceMemory(wiring.Component):
     -------
     write : :py:`In(1)`
         A beat is written.
-    line, sequence, plane, bank : :py:`In`
+    line, sequence, plane : :py:`In`
         Where.
     first : :py:`In(1)`
         It is the first of its sequence and plane.
@@ -113,7 +112,6 @@ class SequenceMemory(wiring.Component):
             {
                 "write": In(1),
                 "first": In(1),
-                "bank": In(1),
                 "plane": In(1),
                 "line": In(range(sizes.lines)),
                 "sequence": In(range(sizes.sequences)),
@@ -127,21 +125,20 @@ class SequenceMemory(wiring.Component):
         m = Module()
         sizes = self._sizes
         nonzero, write = Signal(sizes.line_bytes, reset_less=True), Signal()
-        names = ("first", "bank", "plane", "line", "sequence", "beat")
+        names = ("first", "plane", "line", "sequence", "beat")
         kept = {name: Signal.like(getattr(self, name), name=f"{name}_1", reset_less=True) for name in names}
         m.d.sync += write.eq(self.write)
         with m.If(self.write):
             m.d.sync += [register.eq(getattr(self, name)) for name, register in kept.items()]
             m.d.sync += nonzero.eq(Cat(word[n].any() for n in range(WORD_BYTES) for word in self.beat))
-        address = Cat(kept["line"], kept["bank"])
-        self._keep_elements(m, write, address, kept["beat"])
-        self._keep_masks(m, write, address, nonzero)
+        self._keep_elements(m, write, kept["line"], kept["beat"])
+        self._keep_masks(m, write, kept["line"], nonzero)
         self._count(m, write, kept, nonzero)
         return m
 
     def _keep_elements(self, m, write, address, beat):
         """Ultra RAM: the channels leave the board's part less block RAM than that."""
-        shape = {"shape": self._sizes.beat, "depth": BANKS * self._sizes.lines, "init": []}
+        shape = {"shape": self._sizes.beat, "depth": self._sizes.lines, "init": []}
         m.submodules.elements = elements = memory.Memory(**shape, attrs={"ram_style": "ultra"})
         into, out = elements.write_port(), elements.read_port()
         m.d.comb += [
@@ -154,8 +151,8 @@ class SequenceMemory(wiring.Component):
         ]
 
     def _keep_masks(self, m, write, address, nonzero):
-        depth = BANKS * self._sizes.lines
-        m.submodules.masks = masks = memory.Memory(shape=self._sizes.line_bytes, depth=depth, init=[])
+        shape = {"shape": self._sizes.line_bytes, "depth": self._sizes.lines, "init": []}
+        m.submodules.masks = masks = memory.Memory(**shape)
         into, out = masks.write_port(), masks.read_port()
         m.d.comb += [
             into.addr.eq(address),
@@ -167,10 +164,10 @@ class SequenceMemory(wiring.Component):
         ]
 
     def _count(self, m, write, kept, nonzero):
-        depth = BANKS * self._sizes.sequences * PLANES
+        depth = self._sizes.sequences * PLANES
         m.submodules.sums = sums = memory.Memory(shape=self._sizes.count, depth=depth, init=[])
         into, old, out = sums.write_port(), sums.read_port(domain="comb"), sums.read_port(domain="comb")
-        address = Cat(kept["plane"], kept["sequence"], kept["bank"])
+        address = Cat(kept["plane"], kept["sequence"])
         m.d.comb += [
             into.addr.eq(address),
             into.en.eq(write),
@@ -194,8 +191,8 @@ class SequenceFiller(wiring.Component):
         Before the beats of each array.
     beats : :py:`In(stream.Signature(sizes.beat))`
     free : :py:`In(1)`
-        The bank that is to be filled next is free.
-    write, first, bank, line, sequence, plane : :py:`Out`
+        The memory is free.
+    write, first, line, sequence, plane : :py:`Out`
         See :class:`SequenceMemory`.
     present : :py:`Out(Extent())`
         Of the array that comes.
@@ -215,7 +212,6 @@ class SequenceFiller(wiring.Component):
                 "free": In(1),
                 "write": Out(1),
                 "first": Out(1),
-                "bank": Out(1),
                 "plane": Out(1),
                 "line": Out(range(sizes.lines)),
                 "sequence": Out(range(sizes.sequences)),
@@ -264,5 +260,71 @@ class SequenceFiller(wiring.Component):
                 m.d.sync += [block.eq(block + 1), of_block.eq(of_block + (sizes.vector_beats << extent.wide))]
                 m.d.sync += self.plane.eq(Mux(extent.wide, UPPER, LOWER))
             with m.If(ends["blocks"]):
-                m.d.sync += [taken.eq(0), self.bank.eq(~self.bank)]
+                m.d.sync += taken.eq(0)
+        return m
+
+
+class SequenceBank(wiring.Component):
+    """Takes an array and keeps it until it has been sent; then it takes the next one.
+    ::
+
+        beats ─► filler ─► memory ─► read
+
+    Parameters
+    ----------
+    sizes : Sizes
+
+    Members
+    -------
+    extent : :py:`In(stream.Signature(Extent()))`
+        Before the beats of each array.
+    beats : :py:`In(stream.Signature(sizes.beat))`
+    full : :py:`Out(1)`
+        A whole array is here.
+    present, pitch : :py:`Out`
+        What it is, and its lines of a sequence; constant while it is here.
+    read : :py:`In(SequenceRead(sizes))`
+    sent : :py:`In(1)`
+        The array is not needed any more.
+    busy : :py:`Out(1)`
+        An array comes or is here.
+    """
+
+    def __init__(self, sizes):
+        self._sizes = sizes
+        super().__init__(
+            {
+                "extent": In(stream.Signature(Extent())),
+                "beats": In(stream.Signature(sizes.beat)),
+                "full": Out(1),
+                "present": Out(Extent()),
+                "pitch": Out(range(sizes.lines + 1)),
+                "read": In(SequenceRead(sizes)),
+                "sent": In(1),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """A write takes two cycles: the array is here when the last one is over."""
+        m = Module()
+        m.submodules.memory = memory = SequenceMemory(self._sizes)
+        m.submodules.filler = filler = SequenceFiller(self._sizes)
+        connect(m, flipped(self.extent), filler.extent)
+        connect(m, flipped(self.beats), filler.beats)
+        connect(m, flipped(self.read), memory.read)
+        names, written = ("write", "first", "line", "sequence", "plane"), Signal()
+        m.d.comb += [
+            *(getattr(memory, name).eq(getattr(filler, name)) for name in names),
+            memory.beat.eq(self.beats.p),
+            filler.free.eq(~self.full & ~written),
+            self.present.eq(filler.present),
+            self.pitch.eq(filler.pitch),
+            self.busy.eq(filler.busy | written | self.full),
+        ]
+        m.d.sync += written.eq(filler.done)
+        with m.If(written):
+            m.d.sync += self.full.eq(1)
+        with m.Elif(self.sent):
+            m.d.sync += self.full.eq(0)
         return m

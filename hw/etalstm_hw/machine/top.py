@@ -180,8 +180,9 @@ class Top(wiring.Component):
             for k, user in enumerate(users):
                 connect(m, user, arbiter.managers[k])
             connect(m, arbiter.port, flipped(port))
-        for n, broadcaster in enumerate(broadcasters, shared):
-            connect(m, broadcaster.axi, flipped(getattr(self, f"port{n}")))
+        of_broadcasters = [axi for broadcaster in broadcasters for axi in broadcaster.axi]
+        for n, axi in enumerate(of_broadcasters, shared):
+            connect(m, axi, flipped(getattr(self, f"port{n}")))
         merge = ReadMerge(config.address_bits, config.beat_bits, outstanding=config.outstanding_bursts)
         m.submodules.merge = of_program(merge)
         for n, reader in enumerate(readers):
@@ -291,7 +292,11 @@ class Top(wiring.Component):
         counters_of[Counter.ROWS_SEEN] = before(rows.seen)
         counters_of[Counter.ROWS_SKIPPED] = before(rows.skipped)
         for traffic in contract.Traffic:
-            loads = total(broadcaster.beat & (broadcaster.kind == traffic) for broadcaster in broadcasters)
+            loads = total(
+                reading.beat & (reading.kind == traffic)
+                for broadcaster in broadcasters
+                for reading in broadcaster.readings
+            )
             loads += rows.beat if traffic == contract.Traffic.DELTAS else 0
             counters_of[Counter.READ_BEATS + traffic] = total(unit.reads[traffic] for unit in activity) + before(loads)
             counters_of[Counter.WRITE_BEATS + traffic] = total(unit.writes[traffic] for unit in activity)

@@ -25,7 +25,8 @@ ELSEWHERE = {
     "asked": ("head tail wait_head wait_tail index_head index_tail items kinds pushed waiting waiting_since indices"),
     "fetcher": "cast current",
     "scalars": "head tail known_head known_tail inner marks pushed popped",
-    "distributor": "checked head tail current arrays pushed",
+    "check": "checked",
+    "distributors": "head tail current arrays pushed",
     "streams": "arrays",
     "engines": "reads ended old_from",
     "ended": "engines last",
@@ -187,19 +188,20 @@ def _port(out, cycle, port):
 
 @compiled
 def _requests(out, cycle, m):
-    fetcher = m.fetcher[0]
     for number in range(len(m.asked)):
         asked = m.asked[number]
         _put_values(out, asked.kinds, asked.head, asked.tail)
         _put_times(out, asked.pushed, asked.head, asked.tail, RING, cycle)
         _put_times(out, asked.waiting_since, asked.wait_head, asked.wait_tail, RING, cycle)
         _put_times(out, asked.indices, asked.index_head, asked.index_tail, RING, cycle)
-        _put_requests(out, asked.items, asked.head, asked.tail, m, number == 0)
-        _put_requests(out, asked.waiting, asked.wait_head, asked.wait_tail, m, number == 0)
-    if fetcher.state:
-        _put_instruction(out, fetcher.cast, m)
-    if fetcher.filling:
-        _put_item(out, fetcher.current, m)
+        of_fetcher = number < len(m.fetcher)
+        _put_requests(out, asked.items, asked.head, asked.tail, m, of_fetcher)
+        _put_requests(out, asked.waiting, asked.wait_head, asked.wait_tail, m, of_fetcher)
+    for number in range(len(m.fetcher)):
+        if m.fetcher[number].state:
+            _put_instruction(out, m.fetcher[number].cast, m)
+        if m.fetcher[number].filling:
+            _put_item(out, m.fetcher[number].current, m)
     for channel in range(len(m.load)):
         if m.load[channel].active:
             _put_instruction(out, m.load[channel].current, m)
@@ -208,13 +210,14 @@ def _requests(out, cycle, m):
 @compiled
 def _arrays(out, cycle, m):
     """Collect the arrays of digits that are under way."""
-    engine = m.distributor[0]
-    if engine.checking:
-        _put_instruction(out, engine.checked, m)
-    if engine.busy:
-        _put_instruction(out, engine.current, m)
-    _put_instructions(out, engine.arrays, engine.head, engine.tail, m)
-    _put_times(out, engine.pushed, engine.head, engine.tail, RING, cycle)
+    if m.check[0].checking:
+        _put_instruction(out, m.check[0].checked, m)
+    for bank in range(len(m.distributors)):
+        engine = m.distributors[bank]
+        if engine.busy:
+            _put_instruction(out, engine.current, m)
+        _put_instructions(out, engine.arrays, engine.head, engine.tail, m)
+        _put_times(out, engine.pushed, engine.head, engine.tail, RING, cycle)
     for number in range(len(m.streams)):
         stream = m.streams[number]
         for bank in range(2):

@@ -163,7 +163,7 @@ def _step_group(cycle, group, m, p, sizes):
             cycle, m.emitter[group], banks, masks, values, scalars, m.begun[group], m.fetcher[group], sizes, wakes
         )
     if _turn(cycle, wakes, state.PORT_READS):
-        readers = m.readers[1 + sizes.groups + first : 1 + sizes.groups + last]
+        readers = m.readers[1 + sizes.fetchers + first : 1 + sizes.fetchers + last]
         axi.step_read_port(cycle, m.read_port[group], readers, sizes.outstanding, sizes.latency, wakes)
     if _turn(cycle, wakes, state.PORT_WRITES):
         port, writers = m.write_port[group], m.writer[first:last]
@@ -174,8 +174,8 @@ def _step_group(cycle, group, m, p, sizes):
 def _step_senders(cycle, m, p, sizes):
     """Ask those parts that send digits, which there are once."""
     if _turn(cycle, m.wakes, state.FETCHER):
-        senders.step_distributor(
-            cycle, m.distributor[0], m.fetcher[0], m.queues[0, CAST], m.asked[0], m.readers[1], m.ports[1], m.streams,
+        senders.step_distributors(
+            cycle, m.check[0], m.distributors, m.fetcher, m.queues[0, CAST], m.asked, m.readers, m.ports, m.streams,
             m.lines, m.instances, p.blocks, p, m.random, sizes, m.counted, m.wakes[0],
         )  # fmt: skip
     if _turn(cycle, m.wakes, state.EMITTER):
@@ -186,7 +186,7 @@ def _step_senders(cycle, m, p, sizes):
 def _step_channel(cycle, channel, m, table, sizes):
     """Ask those parts of a channel that have something to do."""
     wakes, queues_of, vector, done = m.wakes[channel], m.queues[channel], m.vector[channel], m.done[channel]
-    number = sizes.groups + channel
+    number = sizes.fetchers + channel
     if wakes[state.VECTORS] <= cycle:
         products_of = m.engines[channel]
         compute.step_vector(cycle, vector, products_of, queues_of[VECTOR], table, sizes, done, m.counted, wakes)

@@ -36,7 +36,7 @@ class Bench:
         self.dut, self.received = dut, []
         self.seen = self.skipped = self.beats = 0
         self._stall = stall
-        self.memory = AxiMemory(dut, ["axi"], MEMORY_BYTES, stall=stall, seed=SEED)
+        self.memory = AxiMemory(dut, ["axi__0"], MEMORY_BYTES, stall=stall, seed=SEED)
 
     @classmethod
     async def begin(cls, dut, stall=0.0, density=0.5, send_zeros=0):
@@ -291,7 +291,7 @@ async def waits_until_every_channel_has_stored(dut):
         dut.stored_by_all.value = stored
         for _ in range(30):
             await RisingEdge(dut.clk)
-            assert not dut.axi__arvalid.value, f"a read after {stored} stores, expected none before 3"
+            assert not dut.axi__0__arvalid.value, f"a read after {stored} stores, expected none before 3"
     dut.stored_by_all.value = 3
     await bench.idle()
     MODEL.check(casts, bench.words, bench.received)

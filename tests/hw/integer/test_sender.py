@@ -8,7 +8,7 @@ from amaranth.sim import Simulator
 
 from etalstm.network.arithmetic import digits as count_digits
 from etalstm.network.arithmetic import most
-from etalstm_hw.integer.sender import SequenceSender
+from etalstm_hw.integer.sender import BANKS, SequenceSender
 from etalstm_hw.integer.sequences import Sizes
 from etalstm_hw.integer.widths import DIGIT_SHIFT
 from tests.hw.integer.arrays import beats_of, extent_of
@@ -52,10 +52,10 @@ def run(sender, arrays, stalls):
         ctx.set(port.valid, 0)
 
     async def send(ctx):
-        for elements, wide, repeats in arrays:
-            await put(ctx, sender.extent, extent_of(elements, wide, repeats))
+        for number, (elements, wide, repeats) in enumerate(arrays):
+            await put(ctx, sender.extents[number % BANKS], extent_of(elements, wide, repeats))
             for beat in beats_of(elements, wide, WORDS):
-                await put(ctx, sender.beats, beat)
+                await put(ctx, sender.beats[number % BANKS], beat)
         await ctx.tick().until(~sender.busy)
 
     async def receive(ctx):

@@ -37,11 +37,11 @@ class Machine(NamedTuple):
     done: np.ndarray
     wakes: np.ndarray
     sequencer: np.ndarray
-    readers: np.ndarray  # of the program, the broadcasters, the channels' LOAD
-    ports: np.ndarray  # of the program, the broadcasters
+    readers: np.ndarray  # of the program, the broadcasters' fetchers, the channels' LOAD
+    ports: np.ndarray  # of the program, the broadcasters' fetchers
     read_port: np.ndarray  # of the channels
     write_port: np.ndarray
-    asked: np.ndarray  # by the broadcasters, by LOAD
+    asked: np.ndarray  # by the broadcasters' fetchers, by LOAD
     decompressors: np.ndarray
     fetcher: np.ndarray
     emitter: np.ndarray
@@ -51,7 +51,8 @@ class Machine(NamedTuple):
     begun: np.ndarray
     random: np.ndarray
     scalars: np.ndarray  # of a stream for each channel, then of the next stream
-    distributor: np.ndarray
+    check: np.ndarray
+    distributors: np.ndarray
     streams: np.ndarray
     lines: np.ndarray  # of each stream and bank: how many digits of a line are not zero
     engines: np.ndarray
@@ -76,19 +77,19 @@ def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
     """Give the records of each part: their dtype and how many there are."""
     patches, groups, channels = sizes.broadcast_words, sizes.groups, sizes.groups * sizes.managers
     inner, streams = cast_sums(sizes.lanes, sizes.broadcast_words), max(1, sizes.streams)
-    lines = sizes.sequence_lines if sizes.streams else 1
+    lines, fetchers = sizes.sequence_lines if sizes.streams else 1, sizes.fetchers
     return {
         "queues": (queues.QUEUE, (channels, CAST + 1)),
         "done": (DONE, (channels, CAST + 1)),
         "wakes": (np.int64, (channels, PARTS)),
         "sequencer": (sequencer.ENGINE, 1),
-        "readers": (axi.READER, 1 + groups + channels),
-        "ports": (axi.PORT, 1 + groups),
+        "readers": (axi.READER, 1 + fetchers + channels),
+        "ports": (axi.PORT, 1 + fetchers),
         "read_port": (axi.READ_PORT, groups),
         "write_port": (axi.WRITE_PORT, groups),
-        "asked": (indexed.ASKED, groups + channels),
-        "decompressors": (codec.DECOMPRESSOR, groups + channels),
-        "fetcher": (fetcher.ENGINE, groups),
+        "asked": (indexed.ASKED, fetchers + channels),
+        "decompressors": (codec.DECOMPRESSOR, fetchers + channels),
+        "fetcher": (fetcher.ENGINE, fetchers),
         "emitter": (emitter.ENGINE, groups),
         "banks": (masks.BANK, (groups, 2)),
         "masks": (np.int64, (groups, 2, patches)),
@@ -96,7 +97,8 @@ def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
         "begun": (np.int64, (groups, inner)),
         "random": (np.uint64, 1),
         "scalars": (compute.SCALARS, streams * channels),
-        "distributor": (senders.DISTRIBUTOR, 1),
+        "check": (senders.CHECK, 1),
+        "distributors": (senders.DISTRIBUTOR, senders.BANKS),
         "streams": (senders.STREAM, streams),
         "lines": (np.int64, (streams, 2, lines)),
         "engines": (products.ENGINE, (channels, streams)),
@@ -140,25 +142,25 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
     machine.load["prepared_at"] = machine.store["prepared_at"] = NEVER
     machine.store["to_vectors"] = machine.store["to_writer"] = 1
     machine.store["free"] = 16
-    machine.fetcher["free"], machine.fetcher["group"] = 2, np.arange(sizes.groups)
+    machine.fetcher["free"], machine.fetcher["group"] = 2, np.arange(sizes.fetchers) % sizes.groups
     for name in ("pe_at", "scratch_at", "sums_at", "waiting_at", "last_write"):
         machine.vector[name] = -1
     machine.vector["writes"] = -1
     machine.store["sums_at"] = machine.mac["issued_at"] = -1
-    groups, channels = sizes.groups, sizes.groups * sizes.managers
+    fetchers, channels = sizes.fetchers, sizes.groups * sizes.managers
     machine.ports["accepted"], machine.ports["outstanding"] = -1, NEVER
     of_program = machine.ports[FETCH : FETCH + 1]
     of_program["hops"], of_program["outstanding"] = MERGE, min(sizes.outstanding, MEMORY_BURSTS)
     machine.load["stands_for"][:: sizes.managers] = sizes.channels
     machine.readers["offered"] = machine.writer["offered"] = machine.writer["shown_from"] = NEVER
-    depths = [PROGRAM_DEPTH, *[READER_DEPTH] * (groups + channels)]
-    bursts = [PROGRAM_BURSTS, *[sizes.outstanding] * (groups + channels)]
+    depths = [PROGRAM_DEPTH, *[READER_DEPTH] * (fetchers + channels)]
+    bursts = [PROGRAM_BURSTS, *[sizes.outstanding] * (fetchers + channels)]
     machine.readers["depth"], machine.readers["free"], machine.readers["outstanding"] = depths, depths, bursts
     machine.rows["needed"] = -1
     machine.streams["full_from"], machine.load["weights_at"], machine.load["next_side"] = NEVER, -1, 1
     machine.engines["old_from"] = -sizes.integer_pes
     # the broadcasters' decompressors take whole beats
-    words = [*[sizes.beat_words] * groups, *[sizes.codec_words] * channels]
+    words = [*[sizes.beat_words] * fetchers, *[sizes.codec_words] * channels]
     machine.decompressors["words"] = words
     machine.decompressors["factor"] = [sizes.beat_words // count for count in words]
     machine.compressor["words"], machine.compressor["factor"] = words[-1], sizes.beat_words // words[-1]

@@ -19,19 +19,22 @@ _READ, _SEEN, _SKIPPED = (
 )
 _UPPER, _LOWER = range(PLANES)
 _CHECKED = 3  # cycles from an array's SEND to its blocks: states of etalstm_hw.integer.broadcaster.ArrayCheck
+BANKS = 2  # of a stream, each with a distributor of its own: arrays take turns
+
+CHECK = record("checking", "checked", "turn")
+"""The SEND that is checked, and whose turn it is to bring its array."""
 
 DISTRIBUTOR = record(
-    "checking", "checked", "head", "tail", "busy", "current", "given_from", "position", "planes", "bank", arrays=RING,
-    pushed=RING,
+    "head", "tail", "busy", "current", "given_from", "position", "planes", arrays=RING, pushed=RING,
 )  # fmt: skip
-"""The SEND that is checked, arrays whose blocks are asked for, and the one that is given to the streams.
+"""Arrays whose blocks are asked for, and the one that is given to the streams.
 
-``position`` is the beat in its plane, of which ``planes`` are left. ``bank`` is the one that all streams fill.
+``position`` is the beat in its plane, of which ``planes`` are left.
 """
 
 STREAM = record(
     "sending", "picking", "plane", "left", "missing", "now", "line", "sequence", "repeat",
-    "valid", "flags", "sends", "sent_flags", full_from=2, free_from=2, arrays=2,
+    "valid", "flags", "sends", "sent_flags", full_from=BANKS, free_from=BANKS, arrays=BANKS,
 )  # fmt: skip
 """What a stream keeps, and its picker with two stages behind it. ``now`` digits of a line are left.
 
@@ -85,9 +88,9 @@ def _copy(bank, array, lines, given, sizes):
 
 
 @compiled
-def _fill_lines(engine, array, lines, blocks, given, random, sizes, counted):
+def _fill_lines(bank, array, lines, blocks, given, random, sizes, counted):
     """Find how many digits of each line of an array are not zero."""
-    bank, used = engine.bank, array.own * _lines_of(array, sizes)
+    used = array.own * _lines_of(array, sizes)
     for stream in range(sizes.streams):
         lines[stream, bank, :used] = 0
     if len(given.masks):
@@ -104,27 +107,27 @@ def _fill_lines(engine, array, lines, blocks, given, random, sizes, counted):
 
 
 @compiled
-def _check(cycle, engine, fetcher, queue, wakes):
+def _check(cycle, check, queue, wakes):
     """Check SENDs one after the other; give the one that may be fetched, or -1."""
-    if engine.checking == 0:
+    if check.checking == 0:
         if offered(queue, cycle):
-            engine.checked, engine.checking = queue.current, 1
+            check.checked, check.checking = queue.current, 1
             take(queue, wakes, cycle)
         return -1
-    if engine.checking < _CHECKED:
-        engine.checking += 1
+    if check.checking < _CHECKED:
+        check.checking += 1
         return -1
-    return engine.checked if engine.tail - engine.head < ARRAYS_AHEAD else -1
+    return check.checked
 
 
 @compiled
-def _begin(cycle, engine, streams, lines, table, blocks, given, random, sizes, counted):
-    """Take the next array, if all streams have a bank for it; give when to ask again."""
+def _begin(cycle, engine, bank, streams, lines, table, blocks, given, random, sizes, counted):
+    """Take the next array, if it is free in all streams' bank; give when to ask again."""
     if engine.head == engine.tail:
         return NEVER
     ready = engine.pushed[engine.head % RING] + FIFO
     for number in range(sizes.streams):
-        ready = max(ready, streams[number].free_from[engine.bank])
+        ready = max(ready, streams[number].free_from[bank])
     if ready > cycle:
         return ready
     engine.current = engine.arrays[engine.head % RING]
@@ -132,69 +135,93 @@ def _begin(cycle, engine, streams, lines, table, blocks, given, random, sizes, c
     array = table[engine.current]
     engine.busy, engine.given_from, engine.position, engine.planes = 1, cycle + 2, 0, array.blocks << array.wide
     for number in range(sizes.streams):
-        streams[number].arrays[engine.bank] = engine.current
-        streams[number].free_from[engine.bank] = NEVER
-    _fill_lines(engine, array, lines, blocks, given, random, sizes, counted)
+        streams[number].arrays[bank] = engine.current
+        streams[number].free_from[bank] = NEVER
+    _fill_lines(bank, array, lines, blocks, given, random, sizes, counted)
     return cycle + 2
 
 
 @compiled
-def _give(cycle, engine, streams, array, sizes, wakes):
+def _give(cycle, engine, bank, streams, array, sizes, wakes):
     """Give a beat to a stream."""
     engine.position += 1
     of_stream = array.own * sizes.vector_beats
     if engine.planes == 1 and engine.position % of_stream == 0:
         one = streams[engine.position // of_stream - 1]
-        one.full_from[engine.bank] = cycle + 2
+        one.full_from[bank] = cycle + 2
         wake(wakes, EMITTER, cycle + 2)
     if engine.position == of_stream * sizes.streams:
         engine.position = 0
         engine.planes -= 1
         if engine.planes == 0:
-            engine.busy, engine.bank = 0, 1 - engine.bank
+            engine.busy = 0
 
 
 @compiled
-def _distribute(cycle, engine, fetcher, reader, streams, table, sizes, counted, wakes):
+def _distribute(cycle, engine, bank, fetcher, reader, streams, table, sizes, counted, wakes):
     """Give a beat that was read, or one of zeros where there are no sequences any more."""
     array = table[engine.current]
     if engine.position >= array.batch * sizes.vector_beats:
-        _give(cycle, engine, streams, array, sizes, wakes)
+        _give(cycle, engine, bank, streams, array, sizes, wakes)
     elif fetcher.filling and fetcher.filling_from <= cycle and beat_at(reader) <= cycle:
         counted[_READ + table[fetcher.current // ITEM_BLOCKS].kind] += 1
         if take_beat(reader):
             fetcher.filling = 0
-        _give(cycle, engine, streams, array, sizes, wakes)
+        _give(cycle, engine, bank, streams, array, sizes, wakes)
 
 
 @compiled
-def step_distributor(
-    cycle, engine, fetcher, queue, asked, reader, port, streams, lines, table, blocks, given, random, sizes, counted,
-    wakes,
+def _step_distributor(
+    cycle, engine, bank, send, fetcher, asked, reader, port, streams, lines, table, blocks, given, random, sizes,
+    counted, wakes,
 ):  # fmt: skip
-    """Check SENDs, ask for their blocks, give these to the streams."""
-    before = (indexed.progress_of(asked, reader), fetcher.state, fetcher.filling, engine.checking, engine.tail)
+    """Ask for blocks, those of `send` too, if it is its turn, or else -1; give these to the streams.
+
+    Give when to ask again, and whether that SEND was taken.
+    """
+    before = (indexed.progress_of(asked, reader), fetcher.state, fetcher.filling)
     given_before = engine.position + (engine.planes << 32)
     following = step_reader(cycle, reader, port, sizes.latency)
-    send = _check(cycle, engine, fetcher, queue, wakes)
-    if walk_blocks(cycle, fetcher, send, asked, reader, table, blocks, given):
+    if engine.tail - engine.head >= ARRAYS_AHEAD:
+        send = -1
+    taken = walk_blocks(cycle, fetcher, send, asked, reader, table, blocks, given)
+    if taken:
         engine.arrays[engine.tail % RING], engine.pushed[engine.tail % RING] = send, cycle
         engine.tail += 1
-        engine.checking = 0
         following = cycle + 1
     if not fetcher.filling and indexed.plan_at(asked) <= cycle:
         fetcher.current, fetcher.kind = indexed.drop_plan(asked)
         fetcher.filling, fetcher.filling_from = 1, cycle + 1
     if not engine.busy:
-        following = min(following, _begin(cycle, engine, streams, lines, table, blocks, given, random, sizes, counted))
+        begins = _begin(cycle, engine, bank, streams, lines, table, blocks, given, random, sizes, counted)
+        following = min(following, begins)
     elif engine.given_from > cycle:
         following = min(following, engine.given_from)
     else:
-        _distribute(cycle, engine, fetcher, reader, streams, table, sizes, counted, wakes)
-    now = (indexed.progress_of(asked, reader), fetcher.state, fetcher.filling, engine.checking, engine.tail)
+        _distribute(cycle, engine, bank, fetcher, reader, streams, table, sizes, counted, wakes)
+    now = (indexed.progress_of(asked, reader), fetcher.state, fetcher.filling)
     if before != now or given_before != engine.position + (engine.planes << 32):
         following = cycle + 1
-    wakes[FETCHER] = min(following, indexed.following_event(cycle, asked, reader))
+    return min(following, indexed.following_event(cycle, asked, reader)), taken
+
+
+@compiled
+def step_distributors(
+    cycle, check, distributors, fetchers, queue, asked, readers, ports, streams, lines, table, blocks, given, random,
+    sizes, counted, wakes,
+):  # fmt: skip
+    """Check SENDs, and have each bank's fetcher and distributor bring the arrays of its turns."""
+    before = check.checking
+    send, turn, following = _check(cycle, check, queue, wakes), check.turn, NEVER
+    for bank in range(BANKS):
+        again, taken = _step_distributor(
+            cycle, distributors[bank], bank, send if bank == turn else -1, fetchers[bank], asked[bank],
+            readers[1 + bank], ports[1 + bank], streams, lines, table, blocks, given, random, sizes, counted, wakes,
+        )  # fmt: skip
+        following = min(following, again)
+        if taken:
+            check.checking, check.turn = 0, (turn + 1) % BANKS
+    wakes[FETCHER] = cycle + 1 if check.checking != before else following
 
 
 @compiled

@@ -75,6 +75,7 @@ class Sizes(NamedTuple):
     scalar_fifo: int  # scalars that wait in a channel before it says that it has no room
     scratch_reads: int
     streams: int  # of digits; 0: products are of float32
+    fetchers: int  # that are modelled: one of each group, with integers two
     integer_pes: int
     sequence_lines: int  # beats of digits that a stream keeps of an array
     line_bytes: int
@@ -114,6 +115,7 @@ def sizes_of(
         managers=config.channels_per_port,
         scalar_fifo=config.scalar_fifo + ROUND_TRIP,
         streams=config.integer_streams if config.integers else 0,
+        fetchers=groups * config.broadcaster_ports,
         sequence_lines=config.broadcast_words // config.beat_words,
         line_bytes=WORD_BYTES * config.beat_words,
         banks=config.lanes // config.activation_units,

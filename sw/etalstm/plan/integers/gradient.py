@@ -124,7 +124,9 @@ class IntegerGradientLayer:
         emitter.vector(VectorOp.MULTIPLY, norms, ZERO, ZERO, inner=rows)
         most = max(1, scratch.left // (_FINISHED * rows))
         squares = scratch.take("squares", most * rows)
-        sets = [scratch.take("gradients", most * rows) for _ in range(min(_FINISHED - 1, scratch.left // (most * rows)))]
+        sets = [
+            scratch.take("gradients", most * rows) for _ in range(min(_FINISHED - 1, scratch.left // (most * rows)))
+        ]
         first, turn = 0, 0
         for operand, constant in zip(OPERANDS, (Constant.GRADIENT_X, Constant.GRADIENT_H), strict=True):
             exponents.with_rows(of_operand, constant, minus=True)
