@@ -18,7 +18,7 @@ from etalstm_hw.contract.integers import WEIGHT_BITS
 
 _TYPES: dict[Any, tuple[type, str]] = {int: (Integral, "an integer"), float: (Real, "a number")}
 FILE_SUFFIX, BASE = ".toml", "base"
-INTEGER_PES = (4, 8, 16)
+INTEGER_PES, INTEGER_PORTS = (4, 8, 16), (2, 4)
 MOST_STREAMS = 8
 
 
@@ -49,7 +49,7 @@ class Config:
     activation_units: int = 1  # of a channel
     codec_words: int = 8  # elements that a channel compresses, or decompresses, in a cycle, if a beat has more
     instruction_queue: int = 8  # instructions that wait in front of each engine
-    broadcast_words: int = 4096  # each of the broadcaster's two buffers, for each stream of digits
+    broadcast_words: int = 4096  # each of the broadcaster's buffers, for each stream of digits
     scalar_fifo: int = 8  # scalars that wait in front of each channel
     outstanding_bursts: int = 8  # reads in flight at each port, those of all its users together
     channels_per_port: int = 1  # channels that share a memory port
@@ -58,6 +58,7 @@ class Config:
     address_bits: int = 33  # of a byte address
     integer_pes: int = 0  # of a lane, each of which multiplies two weights of 8 bits; 0: products are float32
     integer_streams: int = 1  # of digits, each with PEs of its own; two share a copy of the weights
+    integer_ports: int = 2  # memory ports that bring arrays of digits in turn, each to a buffer of its own
     clock_mhz: float = 250.0
 
     def __post_init__(self):
@@ -123,6 +124,8 @@ class Config:
     def _check_integers(self) -> None:
         if self.integer_pes not in (0, *INTEGER_PES):
             raise ValueError(f"integer_pes must be 0, or one of {INTEGER_PES}, got {self.integer_pes}")
+        if self.integer_ports not in INTEGER_PORTS:
+            raise ValueError(f"integer_ports must be one of {INTEGER_PORTS}, got {self.integer_ports}")
         if not 1 <= self.integer_streams <= (MOST_STREAMS if self.integers else 1):
             raise ValueError(
                 f"integer_streams must be 1, or with integer_pes up to {MOST_STREAMS}, got {self.integer_streams}"
@@ -211,7 +214,7 @@ class Config:
     @property
     def broadcaster_ports(self) -> int:
         """Memory ports of a broadcaster: with one, arrays of which few digits are sent would be late."""
-        return 2 if self.integers else 1
+        return self.integer_ports if self.integers else 1
 
     @property
     def ports(self) -> int:

@@ -27,7 +27,7 @@ class Reading(data.StructLayout):
 class BlockBroadcaster(wiring.Component):
     """Executes instructions that send blocks: brings the blocks ahead. Subclasses send what is in them.
 
-    Each port has a reader. Where there are two, instructions take turns.
+    Each port has a reader. Where there are several, instructions take turns.
 
     Parameters
     ----------

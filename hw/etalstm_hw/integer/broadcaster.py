@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect
 from etalstm_hw.broadcast.broadcaster import BlockBroadcaster
 from etalstm_hw.config import Config
 from etalstm_hw.contract import COUNT_BITS, Opcode, Status
-from etalstm_hw.integer.sender import BANKS, Digits, SequenceSender
+from etalstm_hw.integer.sender import Digits, SequenceSender
 from etalstm_hw.integer.sequences import Extent, Sizes
 from etalstm_hw.stream import instruction_layout
 
@@ -19,7 +19,8 @@ _AHEAD = 4  # arrays whose blocks may be asked for before the first of them is s
 def sizes_of(config: Config) -> Sizes:
     """Give the sizes of what a stream sends: its buffer, of as many sequences as it has sums for."""
     lines = config.broadcast_words // config.beat_words
-    return Sizes(config.beat_words, config.vector_beats, lines, max(1, config.queue_depth // config.tile_sums))
+    sequences = max(1, config.queue_depth // config.tile_sums)
+    return Sizes(config.beat_words, config.vector_beats, lines, sequences, config.integer_ports)
 
 
 class Dealt(data.StructLayout):
@@ -166,7 +167,7 @@ class ArrayCheck(wiring.Component):
 class IntegerBroadcaster(BlockBroadcaster):
     """Executes SEND instructions in order: reads arrays ahead, sends their digits that are not zero.
 
-    Two ports bring an array each, into one of the senders' banks each: the one that is sent next and the one after it.
+    Each port brings an array into a bank of its own of each sender, those that are sent next.
     A stream whose channels have no room does not hold up the others: their engines take instructions together.
     ``send_zeros`` is not looked at: what is zero is never sent.
     """
@@ -182,8 +183,8 @@ class IntegerBroadcaster(BlockBroadcaster):
         """Check, then tell a fetcher what to bring, and the senders what comes."""
         m.submodules.check = check = ArrayCheck(self._sizes, self.config.integer_streams)
         connect(m, queue.o, check.i)
-        senders, turn = self._make_senders(m), Signal(range(BANKS))
-        m.d.sync += turn.eq(turn ^ (check.o.valid & check.o.ready))
+        senders, turn = self._make_senders(m), Signal(range(len(fetchers)))
+        m.d.sync += turn.eq(turn + (check.o.valid & check.o.ready))
         gives = [self._bring(m, number, fetcher, check, turn, senders) for number, fetcher in enumerate(fetchers)]
         m.d.comb += self.o.valid.eq(Cat(digit.valid for digit in self.o.p).any())
         self._count(m, fetchers)

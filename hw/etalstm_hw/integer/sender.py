@@ -10,8 +10,6 @@ from etalstm_hw.contract.integers import WORD_BYTES
 from etalstm_hw.integer.sequences import LOWER, UPPER, Extent, SequenceBank, SequenceRead
 from etalstm_hw.integer.widths import SCALAR_BITS
 
-BANKS = 2
-
 
 class Sent(data.StructLayout):
     """A digit, and where it belongs.
@@ -170,7 +168,7 @@ class SequencePicker(wiring.Component):
 class SequenceSender(wiring.Component):
     """Keeps arrays of integers, and sends their digits that are not zero, sequence by sequence, maybe several times.
 
-    Arrays come to the banks in turn. While one is sent, the next one comes in, and when that is there the one after it.
+    Arrays come to the banks in turn. While one is sent, the next ones come in.
     ::
 
         beats 0 ─► bank 0 ─┐
@@ -183,9 +181,9 @@ class SequenceSender(wiring.Component):
 
     Members
     -------
-    extents : :py:`In(stream.Signature(Extent())).array(BANKS)`
+    extents : :py:`In(stream.Signature(Extent())).array(sizes.banks)`
         Before the beats of each array.
-    beats : :py:`In(stream.Signature(sizes.beat)).array(BANKS)`
+    beats : :py:`In(stream.Signature(sizes.beat)).array(sizes.banks)`
     o : :py:`Out(stream.Signature(Sent(sizes.elements)))`
     busy : :py:`Out(1)`
         An array was begun and is not sent.
@@ -195,18 +193,19 @@ class SequenceSender(wiring.Component):
         self._sizes = sizes
         super().__init__(
             {
-                "extents": In(stream.Signature(Extent())).array(BANKS),
-                "beats": In(stream.Signature(sizes.beat)).array(BANKS),
+                "extents": In(stream.Signature(Extent())).array(sizes.banks),
+                "beats": In(stream.Signature(sizes.beat)).array(sizes.banks),
                 "o": Out(stream.Signature(Sent(sizes.elements))),
                 "busy": Out(1),
             }
         )
 
     def elaborate(self, platform):
-        """Send what is in one bank, then what is in the other one."""
+        """Send what is in one bank, then what is in the next one."""
         m = Module()
         m.submodules.picker = picker = SequencePicker(self._sizes)
-        banks, sending = [SequenceBank(self._sizes) for _ in range(BANKS)], Signal(range(BANKS))
+        banks = [SequenceBank(self._sizes) for _ in range(self._sizes.banks)]
+        sending = Signal(range(len(banks)))
         for number, bank in enumerate(banks):
             m.submodules[f"bank{number}"] = bank
             connect(m, flipped(self.extents[number]), bank.extent)
@@ -217,7 +216,7 @@ class SequenceSender(wiring.Component):
             picker.pitch.eq(Array(bank.pitch for bank in banks)[sending]),
             picker.go.eq(Array(bank.full for bank in banks)[sending]),
         ]
-        m.d.sync += sending.eq(sending ^ picker.done)
+        m.d.sync += sending.eq(sending + picker.done)
         beat = self._read_bank(m, picker.read, banks, sending)
         reading = self._read(m, beat, picker)
         m.d.comb += self.busy.eq(Cat(bank.busy for bank in banks).any() | reading)
@@ -225,7 +224,7 @@ class SequenceSender(wiring.Component):
 
     def _read_bank(self, m, read, banks, sending):
         """Have the picker read one bank; give the elements that are read."""
-        masks_of, beat_of = Signal(range(BANKS)), Signal(range(BANKS))
+        masks_of, beat_of = (Signal.like(sending, name=name) for name in ("masks_of", "beat_of"))
         for number, bank in enumerate(banks):
             chosen, of_bank = sending == number, bank.read
             m.d.comb += [

@@ -32,8 +32,9 @@ class Sizes:
 
     Parameters
     ----------
-    beat_words, vector_beats, lines, sequences : int
-        Words of a beat; beats of a vector; lines; sequences of an array at most. All are powers of two.
+    beat_words, vector_beats, lines, sequences, banks : int
+        Words of a beat; beats of a vector; lines of a bank, which holds an array; sequences of an array at most; banks
+        of a stream. All are powers of two.
 
     Raises
     ------
@@ -41,17 +42,18 @@ class Sizes:
         If one is none.
     """
 
-    def __init__(self, beat_words, vector_beats, lines, sequences):
+    def __init__(self, beat_words, vector_beats, lines, sequences, banks=2):
         for name, value, least in (
             ("beat_words", beat_words, 2),
             ("vector_beats", vector_beats, 1),
             ("lines", lines, PLANES),
             ("sequences", sequences, 1),
+            ("banks", banks, 2),
         ):
             if value < least or value & (value - 1):
                 raise ValueError(f"{name} must be a power of two of at least {least}, got {value}")
         self.beat_words, self.vector_beats, self.lines, self.sequences = beat_words, vector_beats, lines, sequences
-        self.line_bytes = WORD_BYTES * beat_words
+        self.banks, self.line_bytes = banks, WORD_BYTES * beat_words
         self.elements = lines * self.line_bytes
         self.beat = data.ArrayLayout(data.ArrayLayout(_BYTE, WORD_BYTES), beat_words)
         self.count = range(self.elements + 1)

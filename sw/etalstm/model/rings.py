@@ -220,7 +220,7 @@ def _arrays(out, cycle, m):
         _put_times(out, engine.pushed, engine.head, engine.tail, RING, cycle)
     for number in range(len(m.streams)):
         stream = m.streams[number]
-        for bank in range(2):
+        for bank in range(len(m.distributors)):
             if stream.free_from[bank] == NEVER:
                 _put_instruction(out, stream.arrays[bank], m)
 

@@ -11,7 +11,7 @@ from etalstm.network.arithmetic import most
 from etalstm_hw.contract import Status
 from etalstm_hw.integer.lane import lane_weights
 from etalstm_hw.integer.products import ProductEngine
-from etalstm_hw.integer.sender import BANKS, SequenceSender
+from etalstm_hw.integer.sender import SequenceSender
 from etalstm_hw.integer.sequences import Sizes
 from tests.hw.integer.arrays import beats_of, extent_of
 
@@ -71,9 +71,9 @@ class Run:
 
     async def _send(self, ctx):
         for number, (elements, wide, repeats) in enumerate(self._arrays):
-            await self._put(ctx, self._chain.sender.extents[number % BANKS], extent_of(elements, wide, repeats))
+            await self._put(ctx, self._chain.sender.extents[number % SIZES.banks], extent_of(elements, wide, repeats))
             for beat in beats_of(elements, wide, WORDS):
-                await self._put(ctx, self._chain.sender.beats[number % BANKS], beat)
+                await self._put(ctx, self._chain.sender.beats[number % SIZES.banks], beat)
 
     async def _multiply(self, ctx):
         """Give all products; read the sums of the first one again and again while the last ones are worked on."""

@@ -11,6 +11,7 @@ from etalstm.model.machine.latencies import ARRAYS_AHEAD, FIFO
 from etalstm.model.machine.masks import count_bits, draw_bits, seed
 from etalstm.model.machine.queues import all_show_room, give_scalar, offered, room_at, take
 from etalstm.model.machine.state import EMITTER, FETCHER, NEVER, RING, compiled, record, wake
+from etalstm_hw.config import INTEGER_PORTS
 from etalstm_hw.contract import Counter
 from etalstm_hw.contract.integers import PLANES
 
@@ -19,7 +20,7 @@ _READ, _SEEN, _SKIPPED = (
 )
 _UPPER, _LOWER = range(PLANES)
 _CHECKED = 3  # cycles from an array's SEND to its blocks: states of etalstm_hw.integer.broadcaster.ArrayCheck
-BANKS = 2  # of a stream, each with a distributor of its own: arrays take turns
+_BANKS = max(INTEGER_PORTS)  # of a stream at most, each with a fetcher and a distributor of its own: arrays take turns
 
 CHECK = record("checking", "checked", "turn")
 """The SEND that is checked, and whose turn it is to bring its array."""
@@ -34,7 +35,7 @@ DISTRIBUTOR = record(
 
 STREAM = record(
     "sending", "picking", "plane", "left", "missing", "now", "line", "sequence", "repeat",
-    "valid", "flags", "sends", "sent_flags", full_from=BANKS, free_from=BANKS, arrays=BANKS,
+    "valid", "flags", "sends", "sent_flags", full_from=_BANKS, free_from=_BANKS, arrays=_BANKS,
 )  # fmt: skip
 """What a stream keeps, and its picker with two stages behind it. ``now`` digits of a line are left.
 
@@ -213,14 +214,14 @@ def step_distributors(
     """Check SENDs, and have each bank's fetcher and distributor bring the arrays of its turns."""
     before = check.checking
     send, turn, following = _check(cycle, check, queue, wakes), check.turn, NEVER
-    for bank in range(BANKS):
+    for bank in range(sizes.fetchers):
         again, taken = _step_distributor(
             cycle, distributors[bank], bank, send if bank == turn else -1, fetchers[bank], asked[bank],
             readers[1 + bank], ports[1 + bank], streams, lines, table, blocks, given, random, sizes, counted, wakes,
         )  # fmt: skip
         following = min(following, again)
         if taken:
-            check.checking, check.turn = 0, (turn + 1) % BANKS
+            check.checking, check.turn = 0, (turn + 1) % sizes.fetchers
     wakes[FETCHER] = cycle + 1 if check.checking != before else following
 
 
@@ -283,7 +284,7 @@ def _pick(cycle, stream, array, flow, lines, sizes, wakes):
         stream.repeat = 0 if final else stream.repeat + 1
     if final:
         stream.free_from[stream.sending], stream.full_from[stream.sending] = cycle + 1, NEVER
-        stream.sending = 1 - stream.sending
+        stream.sending = (stream.sending + 1) % sizes.fetchers
         wake(wakes, FETCHER, cycle + 1)
     return True
 

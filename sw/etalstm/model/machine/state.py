@@ -75,7 +75,7 @@ class Sizes(NamedTuple):
     scalar_fifo: int  # scalars that wait in a channel before it says that it has no room
     scratch_reads: int
     streams: int  # of digits; 0: products are of float32
-    fetchers: int  # that are modelled: one of each group, with integers two
+    fetchers: int  # that are modelled: one of each group, with integers one of each port
     integer_pes: int
     sequence_lines: int  # beats of digits that a stream keeps of an array
     line_bytes: int
