@@ -9,7 +9,7 @@ from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import OPERANDS, Constant, IntegerArrays
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
-from etalstm.plan.memory.tiling import Span, cut, spans
+from etalstm.plan.memory.tiling import Span, ceil_div, cut, spans
 from etalstm.plan.passes.propagation import Emit, emit_all
 from etalstm.plan.passes.vectors import NO_STEPS, ZERO, Steps
 from etalstm.plan.program.emit import Emitter
@@ -51,9 +51,9 @@ class IntegerGradientLayer:
         self._finish()
 
     def _sum_columns(self, places: list[tuple[str, int]]) -> None:
-        """Sum dW of some groups of columns, a run of rows after the other.
+        """Sum dW of some groups of columns: of as many runs of rows at a time as half of the sums' memory holds.
 
-        Sums are given away while those of the next run are made.
+        They share loads of columns. Sums are given away while those of the next runs are made.
         """
         tiling = self._arrays.tiling
         columns = Columns(tuple(OperandGroup(self._arrays, *place) for place in places))
@@ -61,30 +61,42 @@ class IntegerGradientLayer:
         if self._multiplier.fits(columns):
             self._multiplier.keep(columns, Traffic.ACTIVATIONS)
         left: list[Emit] = []
-        for channel, number in product(range(tiling.units.channels), range(len(tiling.row_runs))):
-            sums = Operand(Memory.SUMS, self._half * (self._turn % 2))
+        runs = list(product(range(tiling.units.channels), range(len(tiling.row_runs))))
+        of_run = ceil_div(len(places), self._config.row_vectors) * self._multiplier.of_tile(self._rows(0))
+        for some in cut(len(runs), max(1, self._half // of_run)):
+            half = Operand(Memory.SUMS, self._half * (self._turn % 2))
             self._turn += 1
-            self._sum(channel, number, columns, sums)
+            sums = {run: half.at(n * of_run) for n, run in enumerate(runs[some.first : some.first + some.count])}
+            self._sum(sums, columns)
             emit_all(left)
-            left = [partial(self._give_all, channel, number, places, sums)]
+            left = [partial(self._give_all, *run, places, of_one) for run, of_one in sums.items()]
         emit_all(left)
 
-    def _sum(self, channel: int, number: int, columns: Columns, sums: Operand) -> None:
-        """Sum dW of a run of a channel's rows and some groups of columns."""
+    def _rows(self, number: int) -> int:
+        """Give the rows of a run; no run has more than the first one."""
+        return self._arrays.tiling.row_runs[number].count * self._config.lanes
+
+    def _sum(self, sums: dict[tuple[int, int], Operand], columns: Columns) -> None:
+        """Sum dW of some groups of columns and some runs, each a channel and the number of a run of its rows."""
         tiling, transposed = self._arrays.tiling, self._arrays.transposed
-        rows = tiling.row_runs[number].count * self._config.lanes
         for steps in self._runs:
-            location = transposed.at(number, steps.start, 0)
             blocks, kinds = len(steps) * tiling.pair_blocks, (Traffic.DELTAS, Traffic.ACTIVATIONS)
-            array = Broadcast(location, channel, blocks, blocks, rows, True, *kinds)
+            shares = [
+                Share(
+                    Broadcast(
+                        transposed.at(number, steps.start, 0), channel, blocks, blocks, self._rows(number), True, *kinds
+                    ),
+                    of_run,
+                )
+                for (channel, number), of_run in sums.items()
+            ]  # fmt: skip
             of_steps = Columns(columns.groups, steps.start * tiling.pair_blocks * tiling.block)
             adds = steps is not self._runs[0]
-            emit_all(self._multiplier.multiply([Share(array, sums)], of_steps, adds=adds, backward=True))
+            emit_all(self._multiplier.multiply(shares, of_steps, adds=adds, backward=True))
 
     def _give_all(self, channel: int, number: int, places: list[tuple[str, int]], sums: Operand) -> None:
         """Convert these sums, and give them to the rows' owner."""
-        tiling = self._arrays.tiling
-        rows = tiling.row_runs[number].count * self._config.lanes
+        tiling, rows = self._arrays.tiling, self._rows(number)
         tile, of_tile = self._config.tile_sums, self._multiplier.of_tile(rows)
         for position, (operand, group) in enumerate(places):
             first = WORD_BYTES * group
