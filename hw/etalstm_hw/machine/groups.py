@@ -7,6 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.config import Config
+from etalstm_hw.machine.settings import QUASI_STATIC
 from etalstm_hw.machine.tree import FAN_OUT
 from etalstm_hw.stream import Group
 
@@ -73,6 +74,8 @@ class Groups(wiring.Component):
         """A table for each count that there can be; one product, of what is the same for all."""
         m = Module()
         channels, broadcasters = self._config.channels, self._config.broadcasters
+        for member in (self.branches, self.broadcasters):
+            member.as_value().attrs.update(QUASI_STATIC)
         size, pitch = Signal.like(self.branches[0].size), Signal.like(self.branches[0].pitch)
         m.d.sync += [self.valid.eq(0), pitch.eq(size * self.stride)]
         with m.Switch(self.count):
