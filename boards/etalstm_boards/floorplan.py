@@ -1,6 +1,6 @@
 """Which channels lie in which region of the chip (SLR), and the checks that each region holds what lies there."""
 
-from etalstm_boards.part import Part, Resources
+from etalstm_boards.part import Part, Resources, of_channel
 from etalstm_boards.ports import channels_by_region, region_of_channel
 from etalstm_boards.resources.limits import LARGEST_SHARE, MOST_USED
 from etalstm_boards.tcl import tcl_text
@@ -63,12 +63,15 @@ def size_check(config: Config, part: Part) -> str:
     """Write the check, after synthesis, that the part has enough of each resource, and each region for its channels.
 
     It prints every share. Above :data:`LARGEST_SHARE` it warns: what is left may not be enough for routing, and in the
-    first region for memory controller and host link. Above :data:`MOST_USED` it stops the build.
+    first region for memory controller and host link. Above :data:`MOST_USED` it stops the build. It also stops if the
+    channels have less ultra RAM than their weights need: then the tool has made block RAM of some.
     """
-    lines = [_CELLS_OF, _CHECK_SHARE, _CHECK_SIZE, f'check_size "the part" {_limits(part.whole)}']
-    for region in _used(config):
-        cells = f"-cells {_cells(config, region)}"
-        lines.append(f'check_size "SLR{region}, its channels" {_limits(part.regions[region])} {cells}')
+    lines = [_CELLS_OF, _CHECK_SHARE, _CHECK_SIZE, _CHECK_ULTRA, f'check_size "the part" {_limits(part.whole)}']
+    for region, count in enumerate(channels_by_region(config)):
+        if count:
+            what, cells = f'"SLR{region}, its channels"', f"-cells {_cells(config, region)}"
+            lines.append(f"check_size {what} {_limits(part.regions[region])} {cells}")
+            lines.append(f"check_ultra {what} {of_channel(config).uram * count} {cells}")
     return "\n".join(lines) + "\n"
 
 
@@ -98,6 +101,16 @@ _CHECK_SIZE = tcl_text(r"""
                 error "the utilisation report has no row $row"
             }
             check_share $what $row $used $there
+        }
+    }
+    """)
+
+
+_CHECK_ULTRA = tcl_text(r"""
+    proc check_ultra {what needed args} {
+        regexp {\| *URAM\*? *\| *([0-9.]+) *\|} [report_utilization -return_string {*}$args] -> used
+        if {$used < $needed} {
+            error "$what: $used ultra RAMs, $needed are needed: the tool has not heeded ram_style, see its log"
         }
     }
     """)

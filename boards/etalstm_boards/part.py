@@ -81,7 +81,8 @@ def _ultra(depth: int, bits: int) -> Resources:
     return Resources(uram=-(-bits // _ULTRA_BITS) * -(-depth // _ULTRA_DEPTH))
 
 
-def _of_channel(config: Config) -> Resources:
+def of_channel(config: Config) -> Resources:
+    """Estimate what a channel needs, as :func:`estimate`."""
     vector_bits = config.lanes * BINARY32.width
     beats = config.lanes // config.beat_words  # of a vector; each has a weight memory of its own
     units = [
@@ -106,7 +107,7 @@ def estimate(config: Config) -> Resources:
 
     Flip-flops and control logic are not in it. ``eta-lstm hw resources`` synthesises everything.
     """
-    return _of_channel(config) * config.channels + _of_broadcaster(config) * config.broadcasters
+    return of_channel(config) * config.channels + _of_broadcaster(config) * config.broadcasters
 
 
 def check_fit(config: Config, part: Part, channels: Sequence[int], name: str) -> None:
@@ -122,7 +123,7 @@ def check_fit(config: Config, part: Part, channels: Sequence[int], name: str) ->
     places = [(name, estimate(config), part.whole)]
     for region, count in enumerate(channels):
         where = f"region {region} of the {name} with {count} channels"
-        places.append((where, _of_channel(config) * count, part.regions[region]))
+        places.append((where, of_channel(config) * count, part.regions[region]))
     for where, needed, there in places:
         over = [
             f"{float(getattr(needed, kind)):,.0f} {label} of {getattr(there, kind):,}"

@@ -100,7 +100,7 @@ def test_channels_are_placed_by_ports_in_three_regions(calls):
 def test_every_share_is_told_and_a_large_one_is_a_warning(full):
     told = vivado.told(full, "vcu128.tcl")
     assert "eta-lstm: the part: DSPs: 2880 of 9024, 32 %" in told
-    assert "eta-lstm: SLR2, its channels: URAM: 223 of 320, 70 %" in told
+    assert "eta-lstm: SLR2, its channels: URAM: 224 of 320, 70 %" in told
     assert "eta-lstm: SLR2: CLB LUTs: 321000 of 432000, 74 %" in told
     warnings = [line for line in told if line.startswith("CRITICAL WARNING")]
     assert warnings == [
@@ -171,6 +171,7 @@ def test_every_file_is_used_and_described(full, calls):
         (Answers(whs="-0.2"), "timing is not met: WHS is -0.2 ns"),
         (Answers(bram="1915.5"), "the part: Block RAM Tile: 1915.5 are needed, at most 95% of 2016 can be used"),
         (Answers(region_uram="305"), "SLR0, its channels: URAM: 305 are needed, at most 95% of 320 can be used"),
+        (Answers(region_uram="191"), "SLR0, its channels: 191 ultra RAMs, 192 are needed"),
         (Answers(slr0_lut="418000"), "SLR0: CLB LUTs: 418000 are needed, at most 95% of 439680 can be used"),
         (Answers(slr0_lut="none"), "the utilisation report has no row CLB LUTs with three regions"),
         (Answers(settings=""), "the design has no register with the attribute etalstm.quasi_static"),

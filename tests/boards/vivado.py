@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 FIELD, RECORD = "\x1f", "\x1e"
-SILENT = """add_cells_to_pblock add_files create_clock create_ip create_pblock create_project generate_target opt_design
-phys_opt_design place_design read_xdc report_cdc report_clock_utilization report_control_sets report_drc report_io
-report_methodology report_power report_qor_assessment report_route_status report_timing_summary reset_path
-resize_pblock route_design set_false_path set_max_delay set_msg_config set_multicycle_path set_property synth_design write_bitstream write_checkpoint"""
+SILENT = """add_cells_to_pblock add_files create_clock create_ip create_pblock create_project generate_target
+opt_design phys_opt_design place_design read_xdc report_cdc report_clock_utilization report_control_sets report_drc
+report_io report_methodology report_power report_qor_assessment report_route_status report_timing_summary reset_path
+resize_pblock route_design set_false_path set_max_delay set_msg_config set_multicycle_path set_property synth_design
+write_bitstream write_checkpoint"""
 PROGRAMMING = """open_hw_manager connect_hw_server open_hw_target current_hw_device refresh_hw_device program_hw_devices
 write_cfgmem create_hw_cfgmem create_hw_bitstream program_hw_cfgmem boot_hw_device close_hw_target disconnect_hw_server
 close_hw_manager"""
@@ -94,7 +95,7 @@ class Answers:
     wns: str = "0.012"
     whs: str = "0.003"
     bram: str = "1808.5"
-    region_uram: str = "223"
+    region_uram: str = "224"
     slr0_lut: str = "360000"
     settings: str = "setting"
     missing: str = "none"
