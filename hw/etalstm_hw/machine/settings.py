@@ -7,7 +7,10 @@ from etalstm_hw.stream import Group, Slots, Windows
 
 MARK = "etalstm.quasi_static"
 QUASI_STATIC = {MARK: "TRUE"}
-"""Attribute of the registers whose paths have :data:`SETTLING_CYCLES`. A board's timing constraints find it."""
+"""Attribute of the registers whose paths have :data:`SETTLING_CYCLES`. A board's timing constraints find the mark.
+
+A tool that loses the mark of a register only times its paths more strictly.
+"""
 
 SETTLING_CYCLES = 2
 """Cycles that a value takes from a marked register to the next register.

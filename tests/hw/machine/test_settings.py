@@ -9,7 +9,7 @@ from etalstm_hw.contract.distance import STAGES
 from etalstm_hw.machine.settings import MARK, SETTLING_CYCLES
 from tests.hw.program.machine import Run
 
-MARKED = re.compile(rf"^((?:  \(\*.*\*\)\n)*)  reg (?:\[\d+:0\] )?(\S+)(?: = .*)?;", re.MULTILINE)
+MARKED = re.compile(r"^((?:  \(\*.*\*\)\n)*)(?:  output .*;\n)?  reg (?:\[\d+:0\] )?(\S+) *(?:= .*)?;", re.MULTILINE)
 
 
 def marked(text):
@@ -33,7 +33,7 @@ def test_settings_and_nothing_else_are_marked():
 
 def test_settings_have_arrived_when_the_first_instruction_can_use_them():
     """Windows pass two more registers and the tree on their way; a START comes two cycles after the last setting."""
-    halt = Run([encode(Opcode.HALT)] + [encode(Opcode.HALT)], latency=1)
+    halt = Run([encode(Opcode.HALT), encode(Opcode.HALT)], latency=1)
     first = Run([encode(Opcode.LOAD, outer=1, inner=1), encode(Opcode.HALT)], latency=1).taken[0][0]
     assert halt.taken == []
     longest = SETTLING_CYCLES + 2 + SETTLING_CYCLES + (STAGES - 1) + SETTLING_CYCLES
