@@ -25,6 +25,9 @@ class Registers(wiring.Component):
     counts is read consistently. Windows that do not all lie below 2^address_bits, or do not begin at a page, have the
     size 0, from the third cycle after they were written on; nothing can be accessed in them.
 
+    What is kept settles within two cycles, which is as soon as the bus can take a START. A word that is read before its
+    write is answered may be a mix of old and new bits.
+
     A START while a program runs is counted in REFUSED and has no other effect.
 
     Parameters
