@@ -30,8 +30,8 @@ def _registers(described: dict) -> Iterable[str]:
     ]
     yield from _section(
         "Registers",
-        "AXI4-Lite, 32 bits each. *Kept*: all bits of a write are kept and read back. A kept register must not be written "
-        "while a program runs: what the program computes, and where it writes, would be undefined.",
+        "AXI4-Lite, 32 bits each. *Kept*: all bits of a write are kept and read back. A kept register must not be "
+        "written while a program runs: what the program computes, and where it writes, would be undefined.",
     )
     yield from _table(("offset", "register", "kept", "meaning"), registers)
     yield from _section("Counters", "64 bits each, the low half first.")
