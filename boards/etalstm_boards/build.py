@@ -11,7 +11,7 @@ from amaranth.build.run import BuildPlan
 import etalstm_boards
 import etalstm_hw
 from etalstm.host.computer import seldom_collected
-from etalstm_boards import tcl
+from etalstm_boards import floorplan, tcl
 from etalstm_boards.card import ACCELERATOR, Card
 from etalstm_boards.clocking import clocking
 from etalstm_boards.part import XCVU37P, check_fit
@@ -48,8 +48,10 @@ class Options:
 
 def results(board: str) -> tuple[str, ...]:
     """Name the files that Vivado adds to a build's directory and that are results, the bitstream first."""
-    reports = (f"{board}_{name}.rpt" for name in ("timing", "utilization_place", "power", "drc", "methodology"))
-    return f"{board}.bit", f"{board}.bin", f"{board}.log", *reports
+    names = (
+        "timing", "utilization_place", "utilization_slr", "qor_assessment", "cdc", "power", "drc", "methodology",
+    )  # fmt: skip
+    return f"{board}.bit", f"{board}.bin", f"{board}.log", *(f"{board}_{name}.rpt" for name in names)
 
 
 def platform(board: str) -> CardPlatform:
@@ -102,8 +104,10 @@ def prepare(options: Options) -> BuildPlan:
     scripts = {
         "setup.tcl": tcl.setup(config, host, settings),
         "timing.tcl": tcl.timing(),
-        "floorplan.tcl": tcl.floorplan(config),
-        "size_check.tcl": tcl.size_check(config, XCVU37P),
+        "floorplan.tcl": floorplan.floorplan(config),
+        "size_check.tcl": floorplan.size_check(config, XCVU37P),
+        "reports.tcl": tcl.reports(name),
+        "region_check.tcl": floorplan.region_check(XCVU37P),
         "timing_check.tcl": tcl.timing_check(),
     }
     for file_name, text in scripts.items():
@@ -116,7 +120,7 @@ def prepare(options: Options) -> BuildPlan:
         script_after_read="source setup.tcl",
         synth_design_opts="-flatten_hierarchy rebuilt",
         script_after_synth="source timing.tcl\nsource size_check.tcl\nsource floorplan.tcl",
-        script_after_place=tcl.AFTER_PLACE,
+        script_after_place=f"{tcl.AFTER_PLACE}\nsource reports.tcl\nsource region_check.tcl",
         script_before_bitstream="source timing_check.tcl",
         add_constraints=_constraints(card),
     )

@@ -7,6 +7,7 @@ from fractions import Fraction
 from etalstm_hw.compute.memory import DEEPEST_BLOCK_RAM
 from etalstm_hw.config import Config
 from etalstm_hw.contract import BINARY32
+from etalstm_hw.contract.integers import SUM_BITS
 
 _BLOCK_BITS, _BLOCK_DEPTH = 72, 512  # of a RAMB36E2 at its widest
 _ULTRA_BITS, _ULTRA_DEPTH = 72, 4096
@@ -48,6 +49,7 @@ _LABELS = {"lut": "LUTs", "dsp": "DSPs", "bram": "block RAMs", "uram": "ultra RA
 OF_PE = Resources(lut=338, dsp=4)  # multiplier 80, adder 156, operands 102 LUTs
 OF_ACTIVATION = Resources(lut=420, dsp=2, bram=2)
 OF_READER = Resources(bram=4)  # of a memory port of 256 bits: what is read ahead
+OF_INTEGER_PE = Resources(dsp=1)
 
 
 @dataclass(frozen=True)
@@ -81,14 +83,13 @@ def _ultra(depth: int, bits: int) -> Resources:
     return Resources(uram=-(-bits // _ULTRA_BITS) * -(-depth // _ULTRA_DEPTH))
 
 
-def _of_channel(config: Config) -> Resources:
+def of_channel(config: Config) -> Resources:
+    """Estimate what a channel needs, as :func:`estimate`."""
     vector_bits = config.lanes * BINARY32.width
-    beats = config.lanes // config.beat_words  # of a vector; each has a weight memory of its own
     units = [
-        *[_memory(config.weight_depth, config.beat_bits)] * beats,
-        *[_memory(config.scratch_depth, vector_bits)] * config.scratch_reads,
-        _memory(config.queue_depth, vector_bits),
-        _memory(config.bias_depth, vector_bits),
+        _weights(config),
+        _memory(config.scratch_depth, vector_bits) * config.scratch_reads,
+        *(_integer_products(config) if config.integers else _products(config)),
         OF_PE * config.lanes,
         OF_ACTIVATION * config.activation_units,
         OF_READER,
@@ -96,9 +97,29 @@ def _of_channel(config: Config) -> Resources:
     return sum(units, Resources())
 
 
+def _weights(config: Config) -> Resources:
+    """Count the RAMs of the weights: for each vector of a row one for each beat. Two streams share a copy."""
+    memories = config.row_vectors * config.vector_beats * -(-config.integer_streams // 2)
+    return _memory(config.weight_depth // config.row_vectors, config.beat_bits) * memories
+
+
+def _products(config: Config) -> list[Resources]:
+    """List what products need beside PEs and weights: partial sums and biases."""
+    return [_memory(depth, config.lanes * BINARY32.width) for depth in (config.queue_depth, config.bias_depth)]
+
+
+def _integer_products(config: Config) -> list[Resources]:
+    """List what the streams' products need beside weights: PEs, and the sums of lower and of upper weights."""
+    sums = _memory(config.queue_depth // 2, config.lanes * SUM_BITS) * 2
+    return [(OF_INTEGER_PE * (config.integer_pes * config.lanes) + sums) * config.integer_streams]
+
+
 def _of_broadcaster(config: Config) -> Resources:
-    buffers = _ultra(2 * config.broadcast_words // config.beat_words, config.beat_bits)
-    return buffers + OF_READER
+    lines = 2 * config.broadcast_words // config.beat_words
+    of_stream = _ultra(lines, config.beat_bits)
+    if config.integers:
+        of_stream += _memory(lines, config.beat_bytes)  # which bytes are not zero
+    return of_stream * config.integer_streams + OF_READER
 
 
 def estimate(config: Config) -> Resources:
@@ -106,7 +127,7 @@ def estimate(config: Config) -> Resources:
 
     Flip-flops and control logic are not in it. ``eta-lstm hw resources`` synthesises everything.
     """
-    return _of_channel(config) * config.channels + _of_broadcaster(config) * config.broadcasters
+    return of_channel(config) * config.channels + _of_broadcaster(config) * config.broadcasters
 
 
 def check_fit(config: Config, part: Part, channels: Sequence[int], name: str) -> None:
@@ -122,7 +143,7 @@ def check_fit(config: Config, part: Part, channels: Sequence[int], name: str) ->
     places = [(name, estimate(config), part.whole)]
     for region, count in enumerate(channels):
         where = f"region {region} of the {name} with {count} channels"
-        places.append((where, _of_channel(config) * count, part.regions[region]))
+        places.append((where, of_channel(config) * count, part.regions[region]))
     for where, needed, there in places:
         over = [
             f"{float(getattr(needed, kind)):,.0f} {label} of {getattr(there, kind):,}"

@@ -66,7 +66,7 @@ class CardPlatform(XilinxPlatform):
     name: str
     lights: int
     package = "fsvh2892"
-    speed = "2L-e"
+    speed = "2L-e"  # timed for a core voltage of 0.85 V; for 0.72 V the name is "2LV-e"
     connectors = ()
     programming: dict[str, str]
     jtag_device: str

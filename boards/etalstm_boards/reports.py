@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from etalstm.errors import BuildError
-from etalstm_boards.tcl import UTILIZATION_ROWS
+from etalstm_boards.floorplan import UTILIZATION_ROWS
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,15 @@
-"""The Tcl scripts of a build: IP, constraints, floorplan, and checks that stop it."""
+"""The Tcl scripts of a build: IP, constraints, reports, and the check of timing."""
 
 import textwrap
 
 from etalstm_boards.clocking import Clocking
 from etalstm_boards.hbm import MODULE as HBM
 from etalstm_boards.hbm import properties as hbm_properties
-from etalstm_boards.part import Part, Resources
 from etalstm_boards.pcie import MODULE as XDMA
 from etalstm_boards.pcie import Link
-from etalstm_boards.ports import channels_by_region, port_map, region_of_channel
-from etalstm_boards.resources.limits import LARGEST_SHARE
+from etalstm_boards.ports import port_map
 from etalstm_hw.config import Config
-from etalstm_hw.machine.groups import path_of
+from etalstm_hw.machine.settings import MARK, SETTLING_CYCLES
 
 MINIMUM_VIVADO = (2020, 2)  # the oldest of the public designs for this part that use these settings of the IPs
 
@@ -34,17 +32,9 @@ FATAL_MESSAGES = {
 DIRECTIVES = {"opt_design": "Explore", "place_design": "Explore", "route_design": "AggressiveExplore"}
 AFTER_PLACE = "phys_opt_design -directive AggressiveExplore"
 
-# Rows of Vivado's utilisation report, by the field of Resources.
-UTILIZATION_ROWS = {
-    "lut": "CLB LUTs",
-    "ff": "CLB Registers",
-    "dsp": "DSPs",
-    "bram": "Block RAM Tile",
-    "uram": "URAM",
-}
 
-
-def _tcl(text: str) -> str:
+def tcl_text(text: str) -> str:
+    """Give a text of Tcl without the indentation that it has in Python."""
     return textwrap.dedent(text).strip() + "\n"
 
 
@@ -52,7 +42,7 @@ def setup(config: Config, link: Link, settings: Clocking) -> str:
     """Write the script before synthesis: check of the version, messages that become errors, the two IPs."""
     version = ".".join(map(str, MINIMUM_VIVADO))
     fatal = "\n".join(f"set_msg_config -id {{{name}}} -new_severity ERROR" for name in FATAL_MESSAGES)
-    check = _tcl(f"""
+    check = tcl_text(f"""
         if {{![regexp {{^[0-9]+\\.[0-9]+}} [version -short] found] || [package vcompare $found {version}] < 0}} {{
             error "Vivado {version} or later is needed, this is [version -short]"
         }}
@@ -87,13 +77,30 @@ def directed(script: str) -> str:
 
 
 def timing() -> str:
+    """Write the constraints between asynchronous clocks, and of registers that are constant while a program runs."""
+    return _crossings() + _settings()
+
+
+def _settings() -> str:
+    """Write how long the paths from the machine's settings may take; a design without any is an error."""
+    return tcl_text(f"""
+        set settings [get_cells -quiet -hier -filter {{{MARK} == "TRUE"}}]
+        if {{[llength $settings] == 0}} {{
+            error "the design has no register with the attribute {MARK}"
+        }}
+        set_multicycle_path {SETTLING_CYCLES} -setup -from $settings
+        set_multicycle_path {SETTLING_CYCLES - 1} -hold -from $settings
+        """)
+
+
+def _crossings() -> str:
     """Write the constraints between asynchronous clocks.
 
     All signals cross through synchronisers, or FIFOs with Gray counters. These need a bound on the delay: at most a
     period, whatever the phases. Amaranth's script takes the synchronisers out of timing. This is undone here, or the
     bits of a Gray counter could arrive in any order.
     """
-    return _tcl("""
+    return tcl_text("""
         foreach cell [get_cells -quiet -hier -filter {amaranth.vivado.false_path == "TRUE"}] {
             reset_path -to $cell
         }
@@ -121,89 +128,29 @@ def timing() -> str:
         """)
 
 
-def _used(config: Config) -> list[int]:
-    """Give the regions that have channels."""
-    return [region for region, count in enumerate(channels_by_region(config)) if count]
-
-
-def _cells(config: Config, region: int) -> str:
-    """Write a command that gives the channels of a region; a name that the design lacks is an error.
-
-    Vivado itself only warns of names that are not there, and the rest of a list is placed as if nothing was missing.
-    """
-    paths = (
-        f"    shell/accelerator/{path_of(config, channel)} \\\n"
-        for channel in range(config.channels)
-        if region_of_channel(config, channel) == region
-    )
-    return f"[cells_of [list \\\n{''.join(paths)}]]"
-
-
-_CELLS_OF = _tcl("""
-    proc cells_of {names} {
-        foreach name $names {
-            if {[llength [get_cells -quiet $name]] != 1} {
-                error "the design has no cell $name"
-            }
-        }
-        return [get_cells $names]
+def reports(name: str) -> str:
+    """Write the reports after placement beside those of Amaranth's script; one that fails does not stop the build."""
+    commands = {
+        "utilization_slr": "report_utilization -slr",
+        "qor_assessment": "report_qor_assessment",
+        "cdc": "report_cdc -details",
     }
-    """)
+    written = "".join(f"write_report {name}_{report}.rpt {command}\n" for report, command in commands.items())
+    return _WRITE_REPORT + written
 
 
-def floorplan(config: Config) -> str:
-    """Write the floorplan: each channel in one region of the chip, the channels of a port in the same."""
-    lines = [_CELLS_OF]
-    for region in _used(config):
-        lines += [
-            f"create_pblock region{region}",
-            f"resize_pblock [get_pblocks region{region}] -add SLR{region}",
-            f"add_cells_to_pblock [get_pblocks region{region}] {_cells(config, region)}",
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def size_check(config: Config, part: Part) -> str:
-    """Write the check, after synthesis, that the part has enough of each resource, and each region for its channels.
-
-    It prints every share. Above :data:`LARGEST_SHARE` it warns: what is left may not be enough for routing, and in the
-    first region for memory controller and host link.
-    """
-    lines = [_CELLS_OF, _CHECK_SIZE, f'check_size "the part" {_limits(part.whole)}']
-    for region in _used(config):
-        cells = f"-cells {_cells(config, region)}"
-        lines.append(f'check_size "SLR{region}, its channels" {_limits(part.regions[region])} {cells}')
-    return "\n".join(lines) + "\n"
-
-
-def _limits(resources: Resources) -> str:
-    rows = "".join(f"    {{{row}}} {getattr(resources, kind)}\n" for kind, row in UTILIZATION_ROWS.items())
-    return f"{{\n{rows}}}"
-
-
-_CHECK_SIZE = _tcl(rf"""
-    proc check_size {{what limits args}} {{
-        set report [report_utilization -return_string {{*}}$args]
-        foreach {{row limit}} $limits {{
-            if {{![regexp "\\| *$row\\*? *\\| *(\[0-9.\]+) *\\|" $report -> used]}} {{
-                error "the utilisation report has no row $row"
-            }}
-            if {{$used > $limit}} {{
-                error "$what: $row: $used are needed, there are $limit"
-            }}
-            set share [format "%.0f %%" [expr {{100.0 * $used / $limit}}]]
-            puts "eta-lstm: $what: $row: $used of $limit, $share"
-            if {{$used > {LARGEST_SHARE} * $limit}} {{
-                puts "CRITICAL WARNING: eta-lstm: $what: $row: $share, more than {LARGEST_SHARE:.0%} may not route"
-            }}
-        }}
-    }}
+_WRITE_REPORT = tcl_text("""
+    proc write_report {file args} {
+        if {[catch {{*}$args -file $file} message]} {
+            puts "WARNING: eta-lstm: $file: $message"
+        }
+    }
     """)
 
 
 def timing_check() -> str:
     """Write the check, before the bitstream, that timing is met."""
-    return _tcl("""
+    return tcl_text("""
         foreach {kind name} {-setup WNS -hold WHS} {
             set paths [get_timing_paths $kind -max_paths 1 -nworst 1]
             if {[llength $paths] == 0} {

@@ -100,9 +100,37 @@ def test_channels_are_placed_by_ports_in_three_regions(calls):
 def test_every_share_is_told_and_a_large_one_is_a_warning(full):
     told = vivado.told(full, "vcu128.tcl")
     assert "eta-lstm: the part: DSPs: 2880 of 9024, 32 %" in told
-    assert "eta-lstm: SLR2, its channels: URAM: 223 of 320, 70 %" in told
+    assert "eta-lstm: SLR2, its channels: URAM: 224 of 320, 70 %" in told
+    assert "eta-lstm: SLR2: CLB LUTs: 321000 of 432000, 74 %" in told
     warnings = [line for line in told if line.startswith("CRITICAL WARNING")]
-    assert warnings == ["CRITICAL WARNING: eta-lstm: the part: Block RAM Tile: 90 %, more than 80% may not route"]
+    assert warnings == [
+        "CRITICAL WARNING: eta-lstm: the part: Block RAM Tile: 90 %, more than 80% may not route",
+        "CRITICAL WARNING: eta-lstm: SLR0: CLB LUTs: 82 %, more than 80% may not route",
+    ]
+
+
+def test_reports_and_regions_are_looked_at_between_place_and_route(calls):
+    steps = [call[0] for call in calls]
+    between = calls[steps.index("place_design") : steps.index("route_design")]
+    for report in ("utilization_slr", "qor_assessment", "cdc"):
+        assert [call[-2:] for call in between].count(["-file", f"vcu128_{report}.rpt"]) == 1, report
+    assert ["report_utilization", "-slr", "-return_string"] in between
+
+
+def test_a_report_that_fails_does_not_stop_the_build(full):
+    told = vivado.told(full, "vcu128.tcl", Answers(broken="report_qor_assessment"))
+    assert "WARNING: eta-lstm: vcu128_qor_assessment.rpt: report_qor_assessment is broken" in told
+
+
+def test_settings_have_more_than_a_cycle(calls):
+    cycles = [call[1:] for call in calls if call[0] == "set_multicycle_path"]
+    assert cycles == [["2", "-setup", "-from", "setting"], ["1", "-hold", "-from", "setting"]]
+
+
+def test_the_machine_has_the_attribute_that_the_constraints_look_for(small, calls):
+    [asked] = {call[-1] for call in calls if call[0] == "get_cells" and "quasi_static" in call[-1]}
+    attribute, value = asked.split(" == ")
+    assert f"(* \\{attribute}  = {value} *)" in (small / "accelerator.v").read_text()
 
 
 def test_every_crossing_of_clocks_is_bounded(calls):
@@ -141,8 +169,12 @@ def test_every_file_is_used_and_described(full, calls):
         (Answers(version="2019.2"), "Vivado 2020.2 or later is needed, this is 2019.2"),
         (Answers(wns="-0.001"), "timing is not met: WNS is -0.001 ns"),
         (Answers(whs="-0.2"), "timing is not met: WHS is -0.2 ns"),
-        (Answers(bram="2016.5"), "the part: Block RAM Tile: 2016.5 are needed, there are 2016"),
-        (Answers(region_uram="321"), "SLR0, its channels: URAM: 321 are needed, there are 320"),
+        (Answers(bram="1915.5"), "the part: Block RAM Tile: 1915.5 are needed, at most 95% of 2016 can be used"),
+        (Answers(region_uram="305"), "SLR0, its channels: URAM: 305 are needed, at most 95% of 320 can be used"),
+        (Answers(region_uram="191"), "SLR0, its channels: 191 ultra RAMs, 192 are needed"),
+        (Answers(slr0_lut="418000"), "SLR0: CLB LUTs: 418000 are needed, at most 95% of 439680 can be used"),
+        (Answers(slr0_lut="none"), "the utilisation report has no row CLB LUTs with three regions"),
+        (Answers(settings=""), "the design has no register with the attribute etalstm.quasi_static"),
         (
             Answers(missing=f"shell/accelerator/{CHANNELS[13]}"),
             f"the design has no cell shell/accelerator/{CHANNELS[13]}",

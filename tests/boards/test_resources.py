@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import threading
+from dataclasses import replace
 
 import pytest
 from amaranth.hdl import Module, Signal, signed
@@ -11,7 +12,17 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from etalstm_boards.axi3 import ADDRESS_BITS, DATA_BITS
-from etalstm_boards.part import OF_ACTIVATION, OF_PE, OF_READER, XCVU37P, Resources, check_fit
+from etalstm_boards.part import (
+    OF_ACTIVATION,
+    OF_INTEGER_PE,
+    OF_PE,
+    OF_READER,
+    XCVU37P,
+    Resources,
+    check_fit,
+    estimate,
+    of_channel,
+)
 from etalstm_boards.resources import synthesis
 from etalstm_boards.resources.report import report
 from etalstm_boards.resources.units import Hierarchy
@@ -22,6 +33,7 @@ from etalstm_hw.config import preset
 from etalstm_hw.contract import BINARY32
 from etalstm_hw.fp.activation import Activation
 from etalstm_hw.generate import component_verilog
+from etalstm_hw.integer.memory import IntegerMemories
 
 
 @pytest.fixture
@@ -202,3 +214,29 @@ def test_a_region_that_its_channels_overfill_is_refused():
     check_fit(config, XCVU37P, [12, 14, 14], "part")
     with pytest.raises(ValueError, match=r"region 2 of the part with 21 channels: .* 336 ultra RAMs of 320"):
         check_fit(config, XCVU37P, [9, 10, 21], "part")
+
+
+INTEGERS = replace(
+    preset("vcu128"), lanes=8, integer_pes=4, weight_depth=8192, queue_depth=1024, integer_streams=3, channels=20,
+    channels_per_port=1, broadcasters=1,
+)  # fmt: skip
+
+
+def test_the_memories_of_integers_are_estimated_as_they_are_mapped(yosys):
+    """Weights of two vectors of 4,096 rows, and a scratch memory."""
+    sizes = {"weight_depth": 8192, "scratch_depth": INTEGERS.scratch_depth, "scratch_reads": 1}
+    found = report(component_verilog(IntegerMemories(BINARY32, 8, 8, 4, **sizes)), "top").total
+    one = replace(INTEGERS, integer_streams=1)
+    assert (found.uram, found.bram) == (8, 4)
+    assert of_channel(one).uram == found.uram
+    sums = 2 * 5  # of 8 lanes of 40 bits
+    assert of_channel(one).bram == found.bram + sums + OF_ACTIVATION.bram * one.activation_units + OF_READER.bram
+
+
+def test_integers_are_in_the_estimate():
+    float32 = replace(INTEGERS, integer_pes=0, integer_streams=1)
+    more = estimate(INTEGERS).dsp - estimate(float32).dsp
+    assert more == OF_INTEGER_PE.dsp * 3 * 20 * 8 * 4
+    assert of_channel(INTEGERS).uram == 2 * 8, "two copies for three streams"
+    with pytest.raises(ValueError, match=r"ultra RAMs of 960"):
+        check_fit(replace(INTEGERS, integer_streams=8, channels=36, channels_per_port=2), XCVU37P, [12, 12, 12], "part")

@@ -10,24 +10,27 @@ from pathlib import Path
 import pytest
 
 FIELD, RECORD = "\x1f", "\x1e"
-SILENT = """add_cells_to_pblock add_files create_clock create_ip create_pblock create_project generate_target opt_design
-phys_opt_design place_design read_xdc report_clock_utilization report_control_sets report_drc report_io
-report_methodology report_power report_route_status report_timing_summary reset_path resize_pblock route_design
-set_false_path set_max_delay set_msg_config set_property synth_design write_bitstream write_checkpoint"""
+SILENT = """add_cells_to_pblock add_files create_clock create_ip create_pblock create_project generate_target
+opt_design phys_opt_design place_design read_xdc report_cdc report_clock_utilization report_control_sets report_drc
+report_io report_methodology report_power report_qor_assessment report_route_status report_timing_summary reset_path
+resize_pblock route_design set_false_path set_max_delay set_msg_config set_multicycle_path set_property synth_design
+write_bitstream write_checkpoint"""
 PROGRAMMING = """open_hw_manager connect_hw_server open_hw_target current_hw_device refresh_hw_device program_hw_devices
 write_cfgmem create_hw_cfgmem create_hw_bitstream program_hw_cfgmem boot_hw_device close_hw_target disconnect_hw_server
 close_hw_manager"""
 QUERIES = "get_cells get_files get_ips get_nets get_pblocks get_pins get_ports"
 
-# A query gives what it was asked for; one by attributes gives a synchroniser, or nothing.
+# A query gives what it was asked for; one by attributes gives a synchroniser, the settings, or nothing.
 STUBS = """
 set calls {}
 proc record {name arguments} {lappend ::calls [linsert $arguments 0 $name]}
 rename puts print
 proc puts arguments {record puts [list $arguments]}
 foreach name {%(silent)s} {proc $name args "record $name \\$args"}
+if {"%(broken)s" ne "none"} {proc %(broken)s args {error "%(broken)s is broken"}}
 proc find arguments {
     if {[string first "false_path ==" $arguments] >= 0} {return synchroniser}
+    if {[string first "quasi_static ==" $arguments] >= 0} {return {%(settings)s}}
     if {[lsearch -exact $arguments -filter] >= 0 || [lsearch -exact $arguments -of] >= 0} {return {}}
     if {[lindex $arguments end] eq "%(missing)s"} {return {}}
     return [lindex $arguments end]
@@ -57,6 +60,16 @@ proc report_utilization args {
 | DSPs                       |   1960 |     0 |          0 |      3072 | 63.80 |
         }
     }
+    if {[lsearch -exact $args -slr] >= 0} {
+        return {
+|          Site Type         |  SLR0  |  SLR1  |  SLR2  | SLR0 %% | SLR1 %% | SLR2 %% |
+| CLB LUTs                   | %(slr0_lut)s | 331000 | 321000 |  81.88 |  76.62 |  74.31 |
+| CLB Registers              | 312345 | 312345 | 312345 |  35.52 |  36.15 |  36.15 |
+| Block RAM Tile             |    500 |    500 |    500 |  74.40 |  74.40 |  74.40 |
+| URAM                       |      1 |    223 |    223 |  <0.01 |  69.69 |  69.69 |
+| DSPs                       |   1680 |   1960 |   1960 |  58.33 |  63.80 |  63.80 |
+        }
+    }
     return {
 | CLB LUTs*                  | 834560 |     0 |          0 |   1303680 | 64.02 |
 | CLB Registers              | 912345 |     0 |          0 |   2607360 | 35.00 |
@@ -82,8 +95,11 @@ class Answers:
     wns: str = "0.012"
     whs: str = "0.003"
     bram: str = "1808.5"
-    region_uram: str = "223"
+    region_uram: str = "224"
+    slr0_lut: str = "360000"
+    settings: str = "setting"
     missing: str = "none"
+    broken: str = "none"
     clocks: str = "yes"
     cables: str = "cable"
     devices: str = "xcvu37p_0"
@@ -109,9 +125,9 @@ def run(directory: Path, script: str, answers: Answers | None = None) -> list[li
     return [call for call in _calls(directory, script, answers) if call[0] != "puts"]
 
 
-def told(directory: Path, script: str) -> list[str]:
+def told(directory: Path, script: str, answers: Answers | None = None) -> list[str]:
     """Source a file of a build and give the lines that it prints."""
-    return [call[1] for call in _calls(directory, script, None) if call[0] == "puts"]
+    return [call[1] for call in _calls(directory, script, answers) if call[0] == "puts"]
 
 
 def _calls(directory: Path, script: str, answers: Answers | None) -> list[list[str]]:

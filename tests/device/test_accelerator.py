@@ -68,6 +68,7 @@ class FakeMachine(Transport):
     def write_register(self, register, value):
         running = self.registers[Register.STATUS] == Status.RUNNING
         if register != Register.CONTROL:
+            assert not running, f"{Register(register).name} must be constant while a program runs"
             self.registers[register] = value
         elif value == contract.CONTROL_START and running:
             self.registers[Register.REFUSED] = self.read_register(Register.REFUSED) + 1

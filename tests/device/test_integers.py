@@ -6,7 +6,7 @@ import pytest
 from etalstm.device import TrainingShape, open_device
 from etalstm.network.arithmetic import arithmetic_named
 from etalstm.network.execution import Execution
-from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.shape import NetworkShape, initial_parameters, zero_velocities
 from etalstm.network.storage import Storage
 from tests.training import assert_same_training, with_changes
 
@@ -44,3 +44,15 @@ def test_six_streams_have_goldens_bits(tmp_path):
     file.write_text('base = "test-int8"\ninteger_streams = 6\n')
     device = open_device("sim", preset=str(file), stall=0.2)
     assert_same_training(device, with_changes(SHAPE, batch=7), iterations=2, seed=8)
+
+
+def test_weights_are_integers_again_when_a_log_has_grown():
+    """Also where a pipeline of ranks calls the hooks of a session, whose load() is never called."""
+    shape, found = with_changes(SHAPE, storage=Storage("ms1", 0.01), log_share=0.05), {}
+    x, states = np.random.default_rng(6).standard_normal(shape.x_shape, np.float32), np.zeros((2, 3, 9), np.float32)
+    for name in ("golden", "sim"):
+        session = open_device(name, preset="test-int8").create(shape)
+        session._load(initial_parameters(shape.network, 6), zero_velocities(shape.network))
+        found[name] = session._forward(x, np.array([4, 4, 4]), states, states).y.tobytes()
+    assert session.memory()["replays"] > 0
+    assert found["golden"] == found["sim"]

@@ -8,6 +8,7 @@ import pytest
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.machine.accelerator import Accelerator
 from etalstm.errors import CallOrderError
+from etalstm.network.arithmetic import arithmetic_named
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
@@ -20,6 +21,7 @@ WINDOW, PROGRAM, WINDOW_BYTES = 1 << 19, 1 << 18, 4096
 PLACE = {"memory": Memory.SCRATCH, "outer": 1, "inner": 64, "inner_stride": 1}
 COPY = (encode(Opcode.LOAD, **PLACE), encode(Opcode.STORE, address=64, wait_load=1, **PLACE), encode(Opcode.HALT))
 SHAPE = TrainingShape(NetworkShape(3, 9, 2), execution=Execution(storage=Storage("ms1", 0.2)), batch=3, steps=3)
+SHAPES = {"test": SHAPE, "test-int8": SHAPE.with_execution(arithmetic=arithmetic_named("int8", 15))}
 SEED = 12
 
 
@@ -27,9 +29,9 @@ class Stop(Exception):
     """The host breaks a program off."""
 
 
-def stop_after(device, cycles):
+def stop_after(session, cycles):
     """Have the driver's next wait for a program be broken off after so many cycles of the machine."""
-    transport = device.accelerator.transport
+    transport = session._accelerator.transport
     wait = transport.wait
 
     def break_off(_):
@@ -65,10 +67,12 @@ def test_only_a_memory_with_strobes_keeps_old_words():
     assert left == {True: {"old", "new"}, False: {"old", "new", "other"}}
 
 
-@pytest.fixture
-def device():
-    with open_device("sim", "test", stall=0.3, seed=SEED) as device:
-        yield device
+@pytest.fixture(params=SHAPES)
+def session(request):
+    with open_device("sim", request.param, stall=0.3, seed=SEED) as device:
+        session = device.create(SHAPES[request.param])
+        session.load(initial_parameters(SHAPE.network, SEED))
+        yield session
 
 
 def iterate(session):
@@ -81,10 +85,8 @@ def iterate(session):
     return [*results, *(layer.weights for layer in session.parameters())]
 
 
-def test_a_pass_after_one_that_was_broken_off_has_its_bits(device):
-    session, generator = device.create(SHAPE), random.Random(SEED)
-    parameters = initial_parameters(SHAPE.network, SEED)
-    session.load(parameters)
+def test_a_pass_after_one_that_was_broken_off_has_its_bits(session):
+    generator, parameters = random.Random(SEED), initial_parameters(SHAPE.network, SEED)
     expected = iterate(session)
     for _ in range(6):
         session.load(parameters)
@@ -92,22 +94,56 @@ def test_a_pass_after_one_that_was_broken_off_has_its_bits(device):
             x, dy = np.ones(SHAPE.x_shape, np.float32), np.ones(SHAPE.y_shape, np.float32)
             if call == "backward":
                 session.forward(x)
-            stop_after(device, generator.randrange(200, 6000))
+            stop_after(session, generator.randrange(200, 6000))
             with pytest.raises(Stop):
                 session.forward(x) if call == "forward" else session.backward(dy)
+        session.load(parameters)  # with integers also the exponents, which follow from the passes before
         for found, right in zip(iterate(session), expected, strict=True):
             np.testing.assert_array_equal(found, right, f"seed {SEED}")
 
 
-def test_weights_whose_update_was_broken_off_are_not_given_out(device):
-    session = device.create(SHAPE)
-    session.load(initial_parameters(SHAPE.network, SEED))
-    session.forward(np.ones(SHAPE.x_shape, np.float32))
-    session.backward(np.ones(SHAPE.y_shape, np.float32))
-    stop_after(device, 300)
-    with pytest.raises(Stop):
-        session.update(0.1)
-    for call in (session.parameters, session.velocities, session.scrub):
+def assert_refused(session):
+    x = np.ones(SHAPE.x_shape, np.float32)
+    for call in (session.parameters, session.velocities, session.scrub, lambda: session.forward(x)):
         with pytest.raises(CallOrderError, match=r"needs load\(\) first"):
             call()
-    assert device.accelerator.transport.read_register(0x14) == Status.ABORTED
+
+
+def test_weights_whose_update_was_broken_off_are_not_given_out(session):
+    session.forward(np.ones(SHAPE.x_shape, np.float32))
+    session.backward(np.ones(SHAPE.y_shape, np.float32))
+    stop_after(session, 300)
+    with pytest.raises(Stop):
+        session.update(0.1)
+    assert_refused(session)
+    assert session._accelerator.transport.read_register(0x14) == Status.ABORTED
+
+
+def test_weights_that_were_on_their_way_to_another_place_are_not_given_out(session, monkeypatch):
+    write, left = session._accelerator.transport.write_memory, 5
+    expected = iterate(session)
+    session.load(initial_parameters(SHAPE.network, SEED))
+
+    def break_off(address, data):
+        nonlocal left
+        left -= 1
+        if not left:
+            raise Stop
+        write(address, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session._accelerator.transport, "write_memory", break_off)
+        with pytest.raises(Stop):
+            session.store_as(Storage("dense"))
+    assert_refused(session)
+    session.load(initial_parameters(SHAPE.network, SEED))
+    for found, right in zip(iterate(session), expected, strict=True):
+        np.testing.assert_array_equal(found, right, f"seed {SEED}")
+
+
+@pytest.mark.parametrize("session", ["test-int8"], indirect=True)
+def test_integers_whose_making_was_broken_off_are_not_used(session):
+    stop_after(session, 300)
+    with pytest.raises(Stop):
+        session.store_as(Storage("dense"))
+    assert_refused(session)

@@ -6,6 +6,9 @@ DEEPEST_LEVELS = 12
 LARGEST_SHARE = 0.8
 """Of each resource; the rest is for memory controller, PCIe and routing."""
 
+MOST_USED = 0.95
+"""Of each resource, of the part and of each region: what fills more is not routed."""
+
 DEEPER_PATHS = {
     "channel": "as channel.load",
     "channel.load": "a beat is taken from the reader's FIFO in the cycle in which the lane memory has room for it, "

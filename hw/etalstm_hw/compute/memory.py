@@ -10,6 +10,11 @@ from etalstm_hw.stream import LaneWrite, vector_layout
 DEEPEST_BLOCK_RAM = 2048  # words; deeper memories go to ultra RAM, as a board's block RAM does not hold its weights
 
 
+def ram_style(depth: int) -> dict[str, str]:
+    """Give the attribute of a memory of so many words, so that the kind of its RAM is not left to the tool."""
+    return {"ram_style": "ultra"} if depth > DEEPEST_BLOCK_RAM else {}
+
+
 class BeatMemory(wiring.Component):
     """A memory of vectors that is written beat by beat: a memory for each beat of a vector.
 
@@ -24,7 +29,7 @@ class BeatMemory(wiring.Component):
         Words of a beat, vectors of the memory.
     reads : int
         Read ports, 1 or 2. Two share the memory's two ports with the writes: in the cycle of a write one of them reads
-        nothing.
+        nothing and stays as it is. Ultra RAM has no other write mode.
 
     Members
     -------
@@ -53,21 +58,20 @@ class BeatMemory(wiring.Component):
     def elaborate(self, platform):
         """All pieces have the same addresses."""
         m = Module()
-        attrs = {"ram_style": "ultra"} if self._depth > DEEPEST_BLOCK_RAM else {}
         pieces: dict[str, list] = {name: [] for name in self.reads}
         for n, enable in enumerate(self.write.en):
-            storage = memory.Memory(shape=self._beat_bits, depth=self._depth, init=[], attrs=attrs)
+            storage = memory.Memory(shape=self._beat_bits, depth=self._depth, init=[], attrs=ram_style(self._depth))
             m.submodules[f"beat{n}"] = storage
             if len(self.reads) == 1:
                 self._write(m, storage.write_port(), n, enable, self.write.addr)
             for side, name in enumerate(self.reads):
                 mine, read = getattr(self, name), storage.read_port()
-                address = mine.addr
+                address, writes = mine.addr, Const(0)
                 if len(self.reads) == 2:
-                    writes = self.side == side
-                    address = Mux(writes & self.write.en.any(), self.write.addr, mine.addr)
+                    writes = (self.side == side) & self.write.en.any()
+                    address = Mux(writes, self.write.addr, mine.addr)
                     self._write(m, storage.write_port(), n, enable & writes, address)
-                m.d.comb += [read.addr.eq(address), read.en.eq(mine.en)]
+                m.d.comb += [read.addr.eq(address), read.en.eq(mine.en & ~writes)]
                 pieces[name].append(read.data)
         m.d.comb += [getattr(self, name).data.eq(Cat(words)) for name, words in pieces.items()]
         return m
@@ -172,7 +176,8 @@ class LaneMemories(wiring.Component):
         self._scratch = ScratchMemory(vector, scratch_depth, scratch_reads)
         self._weights = BeatMemory(vector, beat_words, weight_depth)
         self._others = {
-            name: memory.Memory(shape=vector, depth=self.depths[name], init=[]) for name in ("bias", "sums")
+            name: memory.Memory(shape=vector, depth=depth, init=[], attrs=ram_style(depth))
+            for name, depth in (("bias", bias_depth), ("sums", queue_depth))
         }
         super().__init__(
             dict(self._scratch.signature.members)

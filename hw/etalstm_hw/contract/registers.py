@@ -66,7 +66,8 @@ class Register(IntEnum):
     COUNTER = 0x100
 
 
-# Registers that keep all 32 bits of what is written, and give them back.
+# Registers that keep all 32 bits of what is written, and give them back. They must not be written while a program runs:
+# their paths are timed for more than a cycle.
 KEPT_REGISTERS = (
     Register.PROGRAM_LOW,
     Register.PROGRAM_HIGH,

@@ -9,13 +9,12 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw.axi.axi import AXI4
 from etalstm_hw.config import Config
-from etalstm_hw.contract import BINARY32, PARAMETERS
 from etalstm_hw.contract.distance import LEAF_STAGES, TRUNK_STAGES
 from etalstm_hw.machine.channel import ENGINES, Channel
 from etalstm_hw.machine.counters import Activity, activity_of
 from etalstm_hw.machine.faults import Fault, Faults
+from etalstm_hw.machine.settings import QUASI_STATIC, Settings
 from etalstm_hw.machine.tree import delayed
-from etalstm_hw.stream import Group, Slots, Windows
 
 
 class Orders(data.StructLayout):
@@ -32,20 +31,13 @@ class Payload(data.StructLayout):
     -------
     instruction, scalar : valid if the orders say so
     stored_by_all : instructions that the STORE engine of every channel has completed
-    windows, group, parameters, slots : constant while a program runs; the group is the first channel's
     """
 
-    def __init__(self, config: Config, channel: wiring.Signature):
+    def __init__(self, channel: wiring.Signature):
         streams = {"instruction": "i", "scalar": "scalars"}
         super().__init__(
             {name: channel.members[member].signature.members["payload"].shape for name, member in streams.items()}
-            | {
-                "stored_by_all": channel.members["stored_by_all"].shape,
-                "windows": Windows(config.address_bits),
-                "group": Group(config.address_bits),
-                "parameters": data.ArrayLayout(BINARY32.width, PARAMETERS),
-                "slots": Slots(),
-            }
+            | {"stored_by_all": channel.members["stored_by_all"].shape}
         )
 
 
@@ -83,6 +75,7 @@ class Branch(wiring.Component):
     -------
     orders : :py:`In(Orders())`
     payload : :py:`In(Payload(...))`
+    settings : :py:`In(Settings(...))`
     report : :py:`Out(Report(channels, streams))`
     fault : :py:`Out(Fault())`                 of the first channel that has one
     activity : :py:`Out(Activity(...))`        what the channels did, for the counters
@@ -94,7 +87,8 @@ class Branch(wiring.Component):
         super().__init__(
             {
                 "orders": In(Orders(), init={"reset": 1}),
-                "payload": In(Payload(config, self._channels[0].signature)),
+                "payload": In(Payload(self._channels[0].signature)),
+                "settings": In(Settings(config.address_bits)),
                 "report": Out(Report(channels, config.integer_streams)),
                 "fault": Out(Fault()),
                 "activity": Out(Activity(channels, config.activation_units)),
@@ -107,13 +101,15 @@ class Branch(wiring.Component):
         m = Module()
         orders = delayed(m, self.orders, TRUNK_STAGES, name="orders", init={"reset": 1})
         payload = delayed(m, self.payload, TRUNK_STAGES, name="payload", reset_less=True)
+        settings = delayed(m, self.settings, TRUNK_STAGES, name="settings", reset_less=True)
         m.submodules.faults = faults = Faults(len(self._channels))
         reports = []
         for number, channel in enumerate(self._channels):
             order = delayed(m, orders, LEAF_STAGES, name=f"order{number}_", init={"reset": 1})
             message = delayed(m, payload, LEAF_STAGES, name=f"message{number}_", reset_less=True)
             self._reset_by_leaf(m, number, channel, order.reset)
-            self._connect_inputs(m, number, channel, order, message)
+            self._connect_inputs(m, channel, order, message)
+            self._connect_settings(m, number, channel, settings)
             reports.append(delayed(m, self._collect(m, number, channel), LEAF_STAGES, name=f"report{number}_"))
             m.d.comb += [
                 faults.channels[number][name].eq(getattr(channel, name)) for name in ("status", "engine", "completed")
@@ -137,7 +133,7 @@ class Branch(wiring.Component):
         m.d.comb += [ClockSignal(domain).eq(ClockSignal()), ResetSignal(domain).eq(reset)]
         m.submodules[f"channel{number}"] = DomainRenamer(domain)(channel)
 
-    def _connect_inputs(self, m, number, channel, order, message):
+    def _connect_inputs(self, m, channel, order, message):
         """Connect what a channel takes; it has said that it has room for whatever comes."""
         m.d.comb += [
             channel.drain.eq(order.drain),
@@ -145,9 +141,15 @@ class Branch(wiring.Component):
             channel.i.p.eq(message.instruction),
             channel.scalars.valid.eq(order.scalar),
             channel.scalars.p.eq(message.scalar),
-            *(getattr(channel, name).eq(message[name]) for name in ("stored_by_all", "windows", "parameters", "slots")),
-            channel.group.eq(message.group),
-            channel.group.position.eq(message.group.position + number),
+            channel.stored_by_all.eq(message.stored_by_all),
+        ]
+
+    def _connect_settings(self, m, number, channel, settings):
+        """Give a channel its leaf of the settings, and its own position in the group."""
+        mine = delayed(m, settings, LEAF_STAGES, name=f"setting{number}_", reset_less=True, attrs=QUASI_STATIC)
+        m.d.comb += [
+            *(getattr(channel, name).eq(mine[name]) for name in ("windows", "parameters", "slots", "group")),
+            channel.group.position.eq(mine.group.position + number),
         ]
 
     def _collect(self, m, number, channel):

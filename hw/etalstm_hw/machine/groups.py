@@ -7,6 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.config import Config
+from etalstm_hw.machine.settings import QUASI_STATIC
 from etalstm_hw.machine.tree import FAN_OUT
 from etalstm_hw.stream import Group
 
@@ -73,6 +74,11 @@ class Groups(wiring.Component):
         """A table for each count that there can be; one product, of what is the same for all."""
         m = Module()
         channels, broadcasters = self._config.channels, self._config.broadcasters
+        registers = {}
+        for name in ("branches", "broadcasters"):
+            output = getattr(self, name)
+            registers[name] = Signal(output.shape(), name=f"{name}_now", attrs=QUASI_STATIC)
+            m.d.comb += output.eq(registers[name])
         size, pitch = Signal.like(self.branches[0].size), Signal.like(self.branches[0].pitch)
         m.d.sync += [self.valid.eq(0), pitch.eq(size * self.stride)]
         with m.Switch(self.count):
@@ -81,15 +87,14 @@ class Groups(wiring.Component):
                     own_size = channels // count
                     m.d.sync += [self.valid.eq(1), size.eq(own_size), self.active.eq((1 << count) - 1)]
                     for number, start in enumerate(self._starts):
-                        self._set_group(m, self.branches[number], count, start // own_size, start % own_size)
+                        self._set_group(m, registers["branches"][number], count, start // own_size, start % own_size)
                     for number in range(min(count, broadcasters)):
-                        self._set_group(m, self.broadcasters[number], count, number, 0)
-        m.d.sync += [self.branches[n].pitch.eq(pitch) for n in range(len(self._starts))]
-        m.d.sync += [self.broadcasters[n].pitch.eq(pitch) for n in range(broadcasters)]
+                        self._set_group(m, registers["broadcasters"][number], count, number, 0)
+        m.d.sync += [group.pitch.eq(pitch) for groups in registers.values() for group in groups]
         return m
 
     def _set_group(self, m, member, count, number, position):
-        """Set one of the outputs to a group, of so many, and a channel's position in it."""
+        """Set one of the registers to a group, of so many, and a channel's position in it."""
         size = self._config.channels // count
         values = {"position": position, "number": number, "first": number * size, "size": size, "count": count}
         m.d.sync += [member[name].eq(value) for name, value in values.items()]

@@ -8,6 +8,7 @@ from etalstm_hw import contract
 from etalstm_hw.axi.axi import AXI4Lite
 from etalstm_hw.config import Config
 from etalstm_hw.contract import BINARY32, Register, Status
+from etalstm_hw.machine.settings import QUASI_STATIC
 from etalstm_hw.stream import Slots, Windows
 
 REGISTER_ADDRESS_BITS = (contract.REGISTER_SPACE_BYTES - 1).bit_length()
@@ -23,6 +24,9 @@ class Registers(wiring.Component):
     Reading the low half of a counter latches its high half, which the next read of a high half gives: a counter that
     counts is read consistently. Windows that do not all lie below 2^address_bits, or do not begin at a page, have the
     size 0, from the third cycle after they were written on; nothing can be accessed in them.
+
+    What is kept settles within two cycles, which is as soon as the bus can take a START. A word that is read before its
+    write is answered may be a mix of old and new bits.
 
     A START while a program runs is counted in REFUSED and has no other effect.
 
@@ -73,7 +77,9 @@ class Registers(wiring.Component):
         m = Module()
         config = self._config
         words = contract.kept_words()
-        stored = {offset: Signal(32, name=name.lower().replace(" ", "")) for offset, name in words.items()}
+        stored = {
+            offset: Signal(32, name=name.lower().replace(" ", ""), attrs=QUASI_STATIC) for offset, name in words.items()
+        }
         refused = Signal(32)
         program = Cat(stored[Register.PROGRAM_LOW], stored[Register.PROGRAM_HIGH], C(0, 1))
         beyond = program[config.address_bits :].any()
@@ -138,7 +144,7 @@ class Registers(wiring.Component):
         base = Cat(stored[Register.WINDOW_LOW], stored[Register.WINDOW_HIGH])
         stride, size = stored[Register.WINDOW_STRIDE] << _PAGE_SHIFT, stored[Register.WINDOW_SIZE] << _PAGE_SHIFT
         reach = Signal(len(stride) + contract.CHANNEL_BITS, reset_less=True)  # from the first window to the last's end
-        outside = Signal(init=1)
+        outside = Signal(init=1, attrs=QUASI_STATIC)
         m.d.sync += [
             reach.eq(stride * (self._config.channels - 1) + size),
             outside.eq((base + reach > 1 << self._config.address_bits) | base[:_PAGE_SHIFT].any()),

@@ -140,8 +140,8 @@ class Top(wiring.Component):
                 branch.orders.reset.eq(reset),
                 branch.orders.drain.eq(sequencer.drain),
                 branch.payload.stored_by_all.eq(stored.count),
-                branch.payload.group.eq(group),
-                *(branch.payload[name].eq(getattr(registers, name)) for name in ("windows", "parameters", "slots")),
+                branch.settings.group.eq(group),
+                *(branch.settings[name].eq(getattr(registers, name)) for name in ("windows", "parameters", "slots")),
             ]
         self._fetch(m, sequencer, reader)
         posted = self._dispatch(m, sequencer, rows, tree, broadcasters, groups)

@@ -22,17 +22,10 @@ class IntegerHardwareSession(HardwareSession):
     exact = True
     takes_intermediates = False  # integers of x and h, and largest sizes, would be missing
 
-    def _load(self, parameters, velocities):
-        super()._load(parameters, velocities)
+    def _finish_weights(self):
+        """Make integers of the weights."""
         self._write_constants()
-        self._counts["refresh"] = self._run("refresh")
-
-    def _adopt(self, plan):
-        """Go over to another plan, and make integers of the weights there."""
-        super()._adopt(plan)
-        if self._stage != "new":
-            self._write_constants()
-            self._run("refresh")
+        return {"refresh": self._run("refresh")}
 
     def _write_constants(self) -> None:
         """Write the exponents of all layers, as they are now."""

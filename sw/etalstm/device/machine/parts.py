@@ -181,7 +181,8 @@ class PartedSession(Session):
         """Run all parts again. The gradients of the whole batch are put aside meanwhile."""
         self._inner.accumulate("keep 0")
         self._add_counts()
-        factors = []
+        stage, factors = self._stage, []
+        self._stage = "loaded"  # if the gradients do not come back, there are none
         try:
             for part in self._numbers:
                 self._gradients_of_part(part)
@@ -189,6 +190,7 @@ class PartedSession(Session):
         finally:
             self._inner.accumulate("restore 0")
             self._add_counts()
+            self._stage = stage
         return join_factors(self._parts, factors)
 
     def _counters(self):

@@ -16,7 +16,7 @@ from etalstm.device.machine.programs import Find, ProgramMemory, roomy
 from etalstm.device.machine.windows import Scrubber, Windows
 from etalstm.device.results import add_counts, all_counts
 from etalstm.device.shape import TrainingShape
-from etalstm.errors import DeviceError
+from etalstm.errors import CallOrderError, DeviceError
 from etalstm.formats.sealed_stream import network_id
 from etalstm.network.shape import LayerGradients, LayerParameters, canonical_rows
 from etalstm.network.shared_tokens import SharedTokens
@@ -71,6 +71,8 @@ class HardwareSession(Session):
         self._program_room: dict[str, int] = {}  # what programs are given at least
         self._from_host: tuple | None = None  # what the host gave in place of a forward pass
         self._scrubber = Scrubber()
+        self._whole = False  # the memory has all weights that were loaded or updated
+        self._moving = False  # a change to another plan has begun and not ended
         plan = self._planned(self.shape)
         self._enter(plan, place(plan, self), {}, None)
 
@@ -78,12 +80,19 @@ class HardwareSession(Session):
         return plan_session(self._accelerator, shape, self._room, program_room=self._program_room, parts=self._parts)
 
     def _adopt(self, plan: Plan) -> None:
-        """Go over to another plan; weights and velocities come along."""
+        """Go over to another plan; weights and velocities come along.
+
+        If the device fails on the way, they are lost: the memory of both plans may be the same.
+        """
         self._programs.leave()
         placement = self._place(plan, self)
         old = self._map.memory.arrays.values()
         moved = {a.name: self.windows.read(a) for a in old if a.kind in SURVIVING and not a.raw}
+        whole, self._whole, self._moving = self._whole, False, True
         self._enter(plan, placement, moved, self.windows)
+        if whole:
+            self._finish_weights()
+        self._whole, self._moving = whole, False
 
     def _enter(self, plan: Plan, placement: Placement, moved: Mapping[str, np.ndarray], before: Windows | None) -> None:
         """Use a plan from now on; `moved` are the arrays that come from the windows `before`, all others are zeros."""
@@ -112,16 +121,37 @@ class HardwareSession(Session):
             self._adopt(self._planned(shape))
 
     def _load(self, parameters, velocities):
+        self._whole = False
+        if self._moving:
+            self._enter_anew()
         for arrays, entry, speed in zip(self._map.products, parameters, velocities, strict=True):
             state = ((arrays.bias, entry.bias), (arrays.velocity, speed.weights), (arrays.bias_velocity, speed.bias))
             for array, values in (*((matrix, entry.weights) for matrix in arrays.matrices), *state):
                 self.windows.write(array, values)
                 self._scrubber.loaded(array, values)
+        self._counts |= self._finish_weights()
+        self._whole = True
+
+    def _enter_anew(self) -> None:
+        """Use a plan of the session's shape, with empty memory."""
+        plan = self._planned(self.shape)
+        self._enter(plan, self._place(plan, self), {}, None)
+        self._moving = False
+
+    def _finish_weights(self) -> dict[str, dict]:
+        """Have the machine make what passes read besides the weights; give what its programs counted."""
+        return {}
+
+    def _require_weights(self, call: str) -> None:
+        if not self._whole:
+            raise CallOrderError(f"{call}() needs load() first")
 
     def _parameters(self):
+        self._require_weights("parameters")
         return self._read_matrices(lambda arrays: (arrays.weights, arrays.bias))
 
     def _velocities(self):
+        self._require_weights("velocities")
         return self._read_matrices(lambda arrays: (arrays.velocity, arrays.bias_velocity))
 
     def _read_matrices(self, of: Callable[[LayerArrays], tuple[Array, Array]]) -> list[LayerParameters]:
@@ -129,6 +159,7 @@ class HardwareSession(Session):
         return [LayerParameters(read(weights), read(bias), gates) for (weights, bias), gates in matrices]
 
     def _forward(self, x, lengths, h0, c0):
+        self._require_weights("forward")
         self._counts, self._inputs = {}, (x.copy(), lengths, h0.copy(), c0.copy())
         self.windows.count_anew()
         if self._room.wasteful:
@@ -143,6 +174,7 @@ class HardwareSession(Session):
         return chain.from_iterable(streams.encode(segment, layers) for segment in self._map.stored.segments)
 
     def _load_intermediates(self, x, h, streams, lengths, sent):
+        self._require_weights("load_intermediates")
         self._refuse_dense()
         self._from_host = x, h, list(streams), lengths, sent
         self._counts = {}
@@ -305,9 +337,12 @@ class HardwareSession(Session):
         for name in ("scale", "weight_decay", "momentum", "learning_rate"):
             self._accelerator.set_parameter(getattr(contract, f"PARAMETER_{name.upper()}"), getattr(rule, name))
         self._scrubber.updated()
+        self._whole = False
         self._counts["update"] = self._run("update")
+        self._whole = True
 
     def _scrub(self):
+        self._require_weights("scrub")
         self._scrubber.compare(self._map.products, self.windows)
 
     def accumulate(self, name: str) -> None:

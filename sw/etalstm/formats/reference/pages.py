@@ -28,7 +28,11 @@ def _registers(described: dict) -> Iterable[str]:
         [f"`{entry['offset']:#05x}`", f"`{entry['name']}`", str(entry["count"]), _plain(entry["text"])]
         for entry in described["counters"]
     ]
-    yield from _section("Registers", "AXI4-Lite, 32 bits each. *Kept*: all bits of a write are kept and read back.")
+    yield from _section(
+        "Registers",
+        "AXI4-Lite, 32 bits each. *Kept*: all bits of a write are kept and read back. A kept register must not be "
+        "written while a program runs: what the program computes, and where it writes, would be undefined.",
+    )
     yield from _table(("offset", "register", "kept", "meaning"), registers)
     yield from _section("Counters", "64 bits each, the low half first.")
     yield from _table(("offset of the first", "counter", "how many", "meaning"), counters)
