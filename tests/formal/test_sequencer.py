@@ -1,7 +1,5 @@
 """Sequencer: a program's states, in order; the first reason counts; nothing keeps the machine for ever."""
 
-from types import SimpleNamespace
-
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Cover, Mux, Signal
 from amaranth.lib import data
@@ -25,7 +23,7 @@ def sequencer(load):
         def _connect(self, m):
             m.d.comb += [halt.eq(AnySeq(1)), refusal.eq(AnySeq(4)), number.eq(AnySeq(_NUMBER_BITS))]
             m.d.comb += self.o.valid.eq(AnySeq(1))
-            return SimpleNamespace(halt=halt, refusal=refusal), number
+            return halt, refusal, number
 
     unit = Bare(beat_bits=8, address_bits=8)
     m = bench(unit)

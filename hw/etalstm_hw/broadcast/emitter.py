@@ -91,7 +91,7 @@ class ScalarEmitter(wiring.Component):
         connect(m, walker.masks, flipped(self.masks))
         blocks = Array(Signal(BlockLayout(self._sizes.words), name=f"block{bank}") for bank in range(2))
         nonzero = Array(Signal.like(self.masks.nonzero, name=f"nonzero{bank}") for bank in range(2))
-        with m.If(self.i.valid & self.i.ready):
+        with m.If(self.i.valid):  # `ready` comes too late, and nothing of this bank is being sent
             m.d.sync += [blocks[self.i.p.bank].eq(self.i.p), nonzero[self.i.p.bank].eq(self.masks.nonzero)]
         flow, valid = Signal(), {stage: Signal(name=stage) for stage in ("rest", "picked", "read", "swept", "out")}
         picked = self._pick(m, walker, blocks, nonzero, valid, flow)

@@ -272,14 +272,23 @@ class Top(wiring.Component):
             ]
 
     def _count(self, m, counters, sequencer, tree, broadcasters, reader, rows):
-        """Sum what was done as many cycles ago as the news takes from the channels; resets do not clear it."""
+        """Sum what was done as many cycles ago as the news takes from the channels; resets do not clear it.
 
-        def before(value):
-            return delayed(m, Value.cast(value), STAGES, name="counted", reset_less=True)
+        What the middle of the machine has done passes a register before it is summed.
+        """
 
         def total(values):
             return sum(values, start=0)
 
+        def registered(value):
+            return delayed(m, Value.cast(value), 1, name="done", reset_less=True)
+
+        def before(values):
+            return delayed(m, Value.cast(total(values)), STAGES - 1, name="counted", reset_less=True)
+
+        readings = [reading for broadcaster in broadcasters for reading in broadcaster.readings]
+        beats = [(registered(reading.beat), registered(reading.kind)) for reading in readings]
+        of_rows = registered(rows.beat)
         activity = [branch.activity for branch in tree]
         m.d.comb += counters.enable.eq(delayed(m, sequencer.running, STAGES, name="counting"))
         counters_of: dict[int, Any] = {Counter.CYCLES: 1}
@@ -287,19 +296,15 @@ class Top(wiring.Component):
             counters_of[Counter.CYCLE_KINDS + kind] = total(unit.cycles[kind] for unit in activity)
         counters_of[Counter.MAC_PHASE] = total(unit.mac_phase for unit in activity)
         counters_of[Counter.ACTIVATION] = total(unit.activations for unit in activity)
-        counters_of[Counter.SCALARS_SEEN] = before(total(broadcaster.seen for broadcaster in broadcasters))
-        counters_of[Counter.SCALARS_SKIPPED] = before(total(broadcaster.skipped for broadcaster in broadcasters))
-        counters_of[Counter.ROWS_SEEN] = before(rows.seen)
-        counters_of[Counter.ROWS_SKIPPED] = before(rows.skipped)
+        counters_of[Counter.SCALARS_SEEN] = before(registered(broadcaster.seen) for broadcaster in broadcasters)
+        counters_of[Counter.SCALARS_SKIPPED] = before(registered(broadcaster.skipped) for broadcaster in broadcasters)
+        counters_of[Counter.ROWS_SEEN] = before([registered(rows.seen)])
+        counters_of[Counter.ROWS_SKIPPED] = before([registered(rows.skipped)])
         for traffic in contract.Traffic:
-            loads = total(
-                reading.beat & (reading.kind == traffic)
-                for broadcaster in broadcasters
-                for reading in broadcaster.readings
-            )
-            loads += rows.beat if traffic == contract.Traffic.DELTAS else 0
+            loads = [beat & (kind == traffic) for beat, kind in beats]
+            loads += [of_rows] if traffic == contract.Traffic.DELTAS else []
             counters_of[Counter.READ_BEATS + traffic] = total(unit.reads[traffic] for unit in activity) + before(loads)
             counters_of[Counter.WRITE_BEATS + traffic] = total(unit.writes[traffic] for unit in activity)
-        counters_of[Counter.PROGRAM_BEATS] = before(reader.o.valid & reader.o.ready)
+        counters_of[Counter.PROGRAM_BEATS] = before([registered(reader.o.valid & reader.o.ready)])
         for number, amount in counters_of.items():
             m.d.comb += counters.amounts[number].eq(amount)

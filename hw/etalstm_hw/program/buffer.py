@@ -52,6 +52,7 @@ class ProgramBuffer(wiring.Component):
     step : :py:`In(1)`                   go on to the next instruction; only with ``valid``
     back : :py:`In(1)`                   go back by ``distance`` instructions, to number ``target``; never with ``step``
     distance, target : :py:`In`
+    waiting : :py:`In(range(3))`         instructions that were taken and wait in buffers; they count as in the ring
     """
 
     def __init__(self, *, beat_bits: int, address_bits: int, depth: int = RING_INSTRUCTIONS):
@@ -72,6 +73,7 @@ class ProgramBuffer(wiring.Component):
                 "back": In(1),
                 "distance": In(LOOP_BITS),
                 "target": In(NUMBER_BITS),
+                "waiting": In(range(3)),
             }
         )
 
@@ -149,7 +151,8 @@ class ProgramBuffer(wiring.Component):
             left.eq(self.length - following),
             to_boundary.eq(self._burst - (following % self._burst)),
             room.eq(
-                (ready + pending + self._burst <= self._depth // 2) & (dropped + pending + self._burst <= self._depth)
+                (ready + pending + self.waiting + self._burst <= self._depth // 2)
+                & (dropped + pending + self._burst <= self._depth)
             ),
             beyond.eq(address[self._address_bits :].any()),
             self.command.p.address.eq(address),

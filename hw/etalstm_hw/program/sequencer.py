@@ -1,16 +1,17 @@
 """Starts a program, hands its instructions on, and sees the machine to its end."""
 
 from amaranth.hdl import C, DomainRenamer, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw import contract
 from etalstm_hw.axi.bursts import Transfer
 from etalstm_hw.axi.reader import ReadBeat
 from etalstm_hw.contract import Status
+from etalstm_hw.elastic import Elastic
 from etalstm_hw.program.buffer import NUMBER_BITS, ProgramBuffer
 from etalstm_hw.program.dispatch import Dispatch
-from etalstm_hw.program.loops import Loops
+from etalstm_hw.program.loops import Fetched, Loops
 from etalstm_hw.stream import Dispatched
 
 SEQUENCER_ENGINE = len(contract.Engine)
@@ -20,12 +21,19 @@ SEQUENCER_ENGINE = len(contract.Engine)
 _QUIET_CYCLES = 7
 
 
+class _Leaving(data.StructLayout):
+    """An instruction after the dispatch, and its number in the program."""
+
+    def __init__(self):
+        super().__init__({"instruction": Dispatched(), "number": NUMBER_BITS})
+
+
 class Sequencer(wiring.Component):
     """Runs one program from start to a status.
 
     ::
 
-        data ── ProgramBuffer ── Loops ── Dispatch ── o
+        data ── ProgramBuffer ── Loops ── Elastic ── Dispatch ── Elastic ── o
 
     Instructions leave one at a time, in order, to the queue of their engine. HALT waits until every engine is idle.
     Whatever ends the program, the machine is then drained: no memory access begins, those in flight are finished. Only
@@ -93,7 +101,7 @@ class Sequencer(wiring.Component):
     def elaborate(self, platform):
         """One FSM beside the parts that instructions pass."""
         m = Module()
-        dispatch, number = self._connect(m)
+        halt, refusal, number = self._connect(m)
         idle_cycles, quiet = Signal(32), Signal(range(_QUIET_CYCLES + 1))
         stuck, moved = Signal(), Signal()
         m.d.comb += [
@@ -117,10 +125,10 @@ class Sequencer(wiring.Component):
                     m.next = "RUN"
             with m.State("RUN"):
                 m.d.comb += self.active.eq(1)
-                with m.If(dispatch.halt):
+                with m.If(halt):
                     m.next = "FINISH"
-                with m.If(dispatch.refusal != Status.IDLE):
-                    end(dispatch.refusal)
+                with m.If(refusal != Status.IDLE):
+                    end(refusal)
                 self._watch(m, end, stuck)
             with m.State("FINISH"):  # HALT: the engines empty their queues
                 m.d.comb += self.active.eq(1)
@@ -138,25 +146,35 @@ class Sequencer(wiring.Component):
         return m
 
     def _connect(self, m):
-        """Join the parts; give the last of them, and the number of the first instruction that was not handed on."""
+        """Join the parts; give whether HALT or a refused instruction is next, and the first not handed on's number."""
         of_program = DomainRenamer("program")
         buffer, loops, dispatch = ProgramBuffer(**self._sizes), Loops(), Dispatch(self._integers)
-        for name, part in {"buffer": buffer, "loops": loops, "dispatch": dispatch}.items():
+        fetched, leaving = Elastic(Fetched()), Elastic(_Leaving())
+        parts = {"buffer": buffer, "loops": loops, "fetched": fetched, "dispatch": dispatch, "leaving": leaving}
+        for name, part in parts.items():
             m.submodules[name] = of_program(part)
         connect(m, flipped(self.data), buffer.data)
         connect(m, buffer.command, flipped(self.command))
-        connect(m, loops.o, dispatch.i)
+        connect(m, loops.o, fetched.i)
+        connect(m, fetched.o, dispatch.i)
         m.d.comb += [
             buffer.program.eq(self.program),
             buffer.length.eq(self.length),
             loops.length.eq(self.length),
             *(getattr(buffer, name).eq(getattr(loops, name)) for name in ("step", "back", "distance", "target")),
             *(getattr(loops, name).eq(getattr(buffer, name)) for name in ("valid", "word", "error", "damaged")),
-            self.o.valid.eq(dispatch.o.valid & ~self.drain),
-            self.o.p.eq(dispatch.o.p),
-            dispatch.o.ready.eq(self.o.ready),
+            buffer.waiting.eq(fetched.full + leaving.full),
+            leaving.i.valid.eq(dispatch.o.valid),
+            leaving.i.p.instruction.eq(dispatch.o.p),
+            leaving.i.p.number.eq(dispatch.number),
+            dispatch.o.ready.eq(leaving.i.ready),
+            self.o.valid.eq(leaving.o.valid & ~self.drain),
+            self.o.p.eq(leaving.o.p.instruction),
+            leaving.o.ready.eq(self.o.ready),
         ]
-        return dispatch, Mux(dispatch.waiting, dispatch.number, loops.number)
+        waiting = Mux(dispatch.waiting, dispatch.number, loops.number)
+        number = Mux(leaving.o.valid, leaving.o.p.number, waiting)
+        return dispatch.halt & ~leaving.o.valid, Mux(leaving.o.valid, Status.IDLE, dispatch.refusal), number
 
     def _watch(self, m, end, stuck):
         """Whatever ends a program before its time; the last of these to apply wins."""

@@ -15,8 +15,8 @@ ELSEWHERE = {
     "queues": "head tail known_head known_tail current numbers pushed popped",
     "done": "count times",
     "sequencer": (
-        "length following taken_number checked_number depth out_slot streams blocks row_lanes arrived starved "
-        "cycle dispatched"
+        "length following taken_number buffered_number checked_number depth out_slot following_slot streams blocks "
+        "row_lanes arrived starved cycle dispatched"
     ),
     "readers": "head ended tail starts lengths lasts",
     "ports": "count ends",
@@ -165,10 +165,14 @@ def _sequencer(out, m, table):
             _put(out, engine.dispatched[number] - m.done[channel, number].count)
     if engine.taken:
         _put(out, table[engine.taken_number].text)
+    if engine.buffered:
+        _put(out, table[engine.buffered_number].text)
     if engine.checked:
         _put(out, table[engine.checked_number].text)
     if engine.out:
         _put_instruction(out, engine.out_slot, m)
+    if engine.out > 1:
+        _put_instruction(out, engine.following_slot, m)
 
 
 @compiled

@@ -14,12 +14,15 @@ PROGRAM = int(Counter.PROGRAM_BEATS)
 ENGINE = record(
     "length", "asking", "asked_count", "following", "ready", "behind", "pending", "dropped", "beats",  # buffer
     "number", "taken", "taken_number", "depth",  # loops
-    "checked", "checked_number", "pairs", "out", "out_slot",  # dispatch
+    "buffered", "buffered_number", "checked", "checked_number", "pairs",  # dispatch, what waits in front of it
+    "out", "out_slot", "following_slot", "leaving",
     "halted_at", "sent_at", "streams", "blocks", "row_lanes", "arrived", "starved", "cycle",
     registers=ADDRESS_REGISTERS, dispatched=CAST + 1,
 )  # fmt: skip
-"""The ring of instructions, the loop that is at hand, the two registers of the dispatch.
+"""The ring of instructions, the loop that is at hand, the registers of the dispatch and the buffers beside it.
 
+``out`` instructions have passed the dispatch and are not handed on, two at most: ``out_slot``, then ``following_slot``.
+``leaving`` is set if the first of them has waited for a cycle, and so lies in the buffer behind the dispatch.
 ``arrived`` is set when the first instruction of a section, or the end of a loop's body, is the next; then ``cycle`` is
 the machine's time. ``starved`` is set when no instruction is ready that could be taken.
 """
@@ -37,7 +40,8 @@ def _ask(cycle, engine, reader, sizes):
         engine.asking = left != 0
         engine.asked_count = min(left, burst - engine.following % burst)
         return 0
-    room = engine.ready + engine.pending + burst <= PROGRAM_RING // 2
+    waiting = engine.buffered + engine.leaving
+    room = engine.ready + engine.pending + waiting + burst <= PROGRAM_RING // 2
     if not room or engine.dropped + engine.pending + burst > PROGRAM_RING or not takes_transfer(reader):
         return 0
     beats = sizes.instruction_beats
@@ -97,14 +101,32 @@ def _hand_on(cycle, engine, m, p, sizes):
     instance = m.instances[engine.out_slot]
     if instance.opcode == LOAD_ROWS:
         moved, leaves = step_rows(cycle, m, p, sizes, m.wakes)
-        engine.out = not leaves
+        if leaves:
+            _leave(engine)
         return moved
     if not has_room(m.queues, instance.engine, sizes.instruction_queue, cycle):
         return False
     push(m.queues, m.wakes, engine.out_slot, instance.engine, cycle, sizes.managers)
     engine.sent_at = cycle
-    engine.out = 0
+    _leave(engine)
     return True
+
+
+@compiled
+def _leave(engine):
+    """Forget the instruction that was handed on."""
+    engine.out -= 1
+    engine.out_slot = engine.following_slot
+
+
+@compiled
+def _pass(engine, slot):
+    """Put an instruction behind those that have passed the dispatch."""
+    if engine.out:
+        engine.following_slot = slot
+    else:
+        engine.out_slot = slot
+    engine.out += 1
 
 
 @compiled
@@ -112,6 +134,7 @@ def _dispatch(cycle, engine, m, p, sizes):
     """Move the instruction that is checked to the output; tell whether anything moved."""
     occupied = engine.out
     moved = _hand_on(cycle, engine, m, p, sizes)
+    engine.leaving = 1 if occupied and engine.out == occupied else 0
     if not engine.checked:
         return moved
     entry = p.table[engine.checked_number]
@@ -127,11 +150,28 @@ def _dispatch(cycle, engine, m, p, sizes):
         if not occupied:
             engine.halted_at = min(engine.halted_at, cycle)
         return moved or (occupied and not engine.out)
-    if not engine.out:
-        engine.out_slot = _resolve(engine, m, p)
-        engine.out, engine.checked = 1, 0
+    if occupied < 2:
+        _pass(engine, _resolve(engine, m, p))
+        engine.checked = 0
         return True
     return moved
+
+
+@compiled
+def _check(engine, p):
+    """Give the dispatch the next instruction; tell whether anything moved. One that must wait goes to the buffer."""
+    ready = engine.taken and p.table[engine.taken_number].opcode != LOOP
+    if engine.checked:
+        if not ready or engine.buffered:
+            return False
+        engine.buffered, engine.buffered_number, engine.taken = 1, engine.taken_number, 0
+        return True
+    if engine.buffered:
+        engine.checked, engine.checked_number, engine.buffered = 1, engine.buffered_number, 0
+        return True
+    if ready:
+        engine.checked, engine.checked_number, engine.taken = 1, engine.taken_number, 0
+    return ready
 
 
 @compiled
@@ -178,9 +218,7 @@ def step_sequencer(cycle, m, p, sizes):
     asked = _ask(cycle, engine, reader, sizes)
     whole = _arrive(cycle, engine, reader, sizes, m.counted)
     moved = _dispatch(cycle, engine, m, p, sizes)
-    if engine.taken and p.table[engine.taken_number].opcode != LOOP and not engine.checked:
-        engine.checked, engine.checked_number, engine.taken = 1, engine.taken_number, 0
-        moved = True
+    moved = _check(engine, p) or moved
     took, back, looped = _loop(engine, m, p)
     stored = whole and engine.dropped == 0
     _account(engine, took, back, asked, stored, whole)
