@@ -24,7 +24,7 @@ class BeatMemory(wiring.Component):
         Words of a beat, vectors of the memory.
     reads : int
         Read ports, 1 or 2. Two share the memory's two ports with the writes: in the cycle of a write one of them reads
-        nothing.
+        nothing, and the other must not read what is written.
 
     Members
     -------
@@ -34,8 +34,8 @@ class BeatMemory(wiring.Component):
         There is no ``second`` with one.
     write : :py:`In(memory.WritePort.Signature(...))`
         With an enable for each beat.
-    side : :py:`In(1)`
-        With two read ports: whose port of the memory a write takes, 1 for ``second``.
+    taken : :py:`In(2)`
+        With two read ports: those whose port of the memory a write takes; ``read`` is bit 0. A write must take one.
     """
 
     def __init__(self, vector, beat_words: int, depth: int, reads: int = 1):
@@ -46,14 +46,16 @@ class BeatMemory(wiring.Component):
             {
                 **{name: In(memory.ReadPort.Signature(**port)) for name in self.reads},
                 "write": In(memory.WritePort.Signature(**port, granularity=beat_words)),
-                **({"side": In(1)} if reads == 2 else {}),
+                **({"taken": In(2)} if reads == 2 else {}),
             }
         )
 
     def elaborate(self, platform):
         """All pieces have the same addresses."""
         m = Module()
-        attrs = {"ram_style": "ultra"} if self._depth > DEEPEST_BLOCK_RAM else {}
+        attrs: dict = {"ram_style": "ultra"} if self._depth > DEEPEST_BLOCK_RAM else {}
+        if len(self.reads) == 2:
+            attrs["no_rw_check"] = 1  # else Yosys keeps a copy for each port: they differ in what they read of a write
         pieces: dict[str, list] = {name: [] for name in self.reads}
         for n, enable in enumerate(self.write.en):
             storage = memory.Memory(shape=self._beat_bits, depth=self._depth, init=[], attrs=attrs)
@@ -64,9 +66,8 @@ class BeatMemory(wiring.Component):
                 mine, read = getattr(self, name), storage.read_port()
                 address = mine.addr
                 if len(self.reads) == 2:
-                    writes = self.side == side
-                    address = Mux(writes & self.write.en.any(), self.write.addr, mine.addr)
-                    self._write(m, storage.write_port(), n, enable & writes, address)
+                    address = Mux(self.taken[side], self.write.addr, mine.addr)
+                    self._write(m, storage.write_port(), n, enable & self.taken[side], address)
                 m.d.comb += [read.addr.eq(address), read.en.eq(mine.en)]
                 pieces[name].append(read.data)
         m.d.comb += [getattr(self, name).data.eq(Cat(words)) for name, words in pieces.items()]
