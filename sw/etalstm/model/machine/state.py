@@ -75,7 +75,7 @@ class Sizes(NamedTuple):
     scalar_fifo: int  # scalars that wait in a channel before it says that it has no room
     scratch_reads: int
     streams: int  # of digits; 0: products are of float32
-    integer_pes: int
+    tile_sums: int  # of a lane, of each stream of digits
     sequence_lines: int  # beats of digits that a stream keeps of an array
     line_bytes: int
     banks: int  # cycles in which an activation unit does its lanes of a vector
@@ -92,7 +92,7 @@ class Sizes(NamedTuple):
 
 
 _AS_CONFIGURED = (
-    "lanes beat_words vector_beats instruction_beats instruction_queue scratch_reads broadcast_words integer_pes"
+    "lanes beat_words vector_beats instruction_beats instruction_queue scratch_reads broadcast_words tile_sums"
 )
 
 
