@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from etalstm_hw.contract import LANE_ADDRESS_BITS, Memory
 from etalstm_hw.stream import LaneWrite, vector_layout
 
+DEEPEST_SCRATCH = 1024  # words; deeper ones would become ultra RAM, of which the weights leave a board none
 DEEPEST_BLOCK_RAM = 2048  # words; deeper memories go to ultra RAM, as a board's block RAM does not hold its weights
 
 
@@ -121,8 +122,9 @@ class ScratchMemory(wiring.Component):
     def elaborate(self, platform):
         """One memory for each read port."""
         m = Module()
+        attrs = {"ram_style": "block"} if self._depth > DEEPEST_SCRATCH else {}
         for name in self._names:
-            storage = memory.Memory(shape=self._vector, depth=self._depth, init=[])
+            storage = memory.Memory(shape=self._vector, depth=self._depth, init=[], attrs=attrs)
             m.submodules[name] = storage
             use(m, getattr(self, name), storage.read_port())
             port = storage.write_port(granularity=1)
