@@ -129,8 +129,7 @@ PROOFS = [
             _mutant("adding.valid.eq(collecting & present.last)", "adding.valid.eq(collecting & now.last)"),
             _mutant("now.fresh & ~now.alone", "now.fresh & now.alone"),
             _mutant("Mux(control.fresh, self.old, read", "Mux(control.fresh | control.upper, self.old, read", "lane"),
-            _mutant("control.capture | control.high", "1", "lane"),
-            _mutant("control.high & carry", "carry", "lane"),
+            _mutant("control.moves.eq(control.capture | control.high)", "control.moves.eq(1)"),
         ),
     )
 ]

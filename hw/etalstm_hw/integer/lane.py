@@ -21,6 +21,7 @@ class Control(data.StructLayout):
     -------
     begins : the PEs' sums begin, see :class:`IntegerPE`
     capture : the PEs' sums are complete: take them
+    moves : captured words are taken, or move on
     pe, high : whose captured sum comes to the adder, and which of its two
     fresh : of the first captured ones of a sum: they are added to the old sums, not to what is kept
     alone : but to 0, as ``fresh`` ones without old sums
@@ -29,7 +30,7 @@ class Control(data.StructLayout):
     """
 
     def __init__(self, pes):
-        flags = ("begins", "capture", "high", "fresh", "alone", "upper", "write")
+        flags = ("begins", "capture", "moves", "high", "fresh", "alone", "upper", "write")
         super().__init__(dict.fromkeys(flags, 1) | {"pe": range(pes), "written": range(2 * pes)})
 
 
@@ -91,7 +92,7 @@ class IntegerLane(wiring.Component):
             ]
         # No word follows the last one: what it becomes when it moves is never used.
         following = [*words[1:], pes[-1].sums]
-        with m.If(self.control.capture | self.control.high):
+        with m.If(self.control.moves):
             m.d.sync += [
                 word.eq(Mux(self.control.capture, pe.sums, after))
                 for word, pe, after in zip(words, pes, following, strict=True)
