@@ -14,6 +14,7 @@ from etalstm.host.computer import seldom_collected
 from etalstm_boards import floorplan, tcl
 from etalstm_boards.card import ACCELERATOR, Card
 from etalstm_boards.clocking import clocking
+from etalstm_boards.dsp import DSP48E2PE
 from etalstm_boards.part import XCVU37P, check_fit
 from etalstm_boards.pcie import link
 from etalstm_boards.platform import CardPlatform
@@ -100,7 +101,7 @@ def prepare(options: Options) -> BuildPlan:
     check_fit(config, XCVU37P, channels_by_region(config), card.part)
     settings, build = clocking(config.clock_mhz), build_id(options)
     name = card.name
-    card.add_file(f"{ACCELERATOR}.v", generate.verilog(config, ACCELERATOR, build=build))
+    card.add_file(f"{ACCELERATOR}.v", generate.verilog(config, ACCELERATOR, build=build, integer_pe=DSP48E2PE))
     scripts = {
         "setup.tcl": tcl.setup(config, host, settings),
         "timing.tcl": tcl.timing(),

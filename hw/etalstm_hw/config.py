@@ -18,7 +18,7 @@ from etalstm_hw.contract.integers import WEIGHT_BITS
 
 _TYPES: dict[Any, tuple[type, str]] = {int: (Integral, "an integer"), float: (Real, "a number")}
 FILE_SUFFIX, BASE = ".toml", "base"
-INTEGER_PES, INTEGER_PORTS = (4, 8, 16), (2, 4)
+INTEGER_PES, INTEGER_PORTS = (4, 8), (2, 4)
 MOST_STREAMS = 8
 
 

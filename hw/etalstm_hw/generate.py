@@ -85,7 +85,9 @@ class Instanced(wiring.Component):
         return Instance(self._name, **ports)
 
 
-def verilog(config: Config, name: str = "top", *, build: int = 0, source_lines: bool = False) -> str:
+def verilog(
+    config: Config, name: str = "top", *, build: int = 0, source_lines: bool = False, integer_pe=IntegerPE
+) -> str:  # fmt: skip
     """Give the Verilog of the whole accelerator; equal configurations give equal text.
 
     What there are many of is written once each: a channel, its PE and arithmetic units, a broadcaster. So the time that
@@ -100,8 +102,10 @@ def verilog(config: Config, name: str = "top", *, build: int = 0, source_lines: 
         What the BUILD register reads as.
     source_lines : bool
         As in :func:`component_verilog`.
+    integer_pe : callable
+        Makes a PE of integers: on a board the primitive that does the same.
     """
-    modules = channel_modules(config)
+    modules = channel_modules(config, integer_pe)
     modules["broadcaster"] = broadcaster = make_broadcaster(config)
     channel = modules["channel"]
     modules[name] = Top(
@@ -113,12 +117,12 @@ def verilog(config: Config, name: str = "top", *, build: int = 0, source_lines: 
     return modules_verilog(modules, source_lines=source_lines)
 
 
-def channel_modules(config: Config) -> dict[str, wiring.Component]:
+def channel_modules(config: Config, integer_pe=IntegerPE) -> dict[str, wiring.Component]:
     """Give the components of a channel's Verilog by the names of their modules; the last is ``channel``."""
     units = {"multiplier": Multiplier(BINARY32), "adder": Adder(BINARY32), "activation": Activation(BINARY32)}
     units["pe"] = pe = OmniPE(BINARY32, *(Instanced.of(name, units[name]) for name in ("multiplier", "adder")))
     if config.integers:
-        units["integer_pe"] = IntegerPE()
+        units["integer_pe"] = integer_pe()
     channel = Channel(
         config,
         pe=lambda _: Instanced.of("pe", pe),

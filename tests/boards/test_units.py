@@ -51,6 +51,38 @@ def test_serial_numbers_of_the_design_do_not_change_a_unit():
     assert one.ports == ("i$0", "o")
 
 
+def test_modules_are_equal_whatever_their_serial_numbers():
+    text = module("top", uses=["\\top.a", "\\top.b"]) + module("\\top.a", LEAST_LINES, serial=8)
+    text = text.replace("    .o(o)\n", "    .o(o),\n    .\\i$8 (x)\n", 1).replace("    .o(o)\n", "    .\\i$9 (x)\n")
+    text += module("\\top.b", LEAST_LINES, serial=9)
+    found = units(text)
+    assert list(found) == ["top.a", "top"]
+    assert list(found["top"].uses.values()) == [2]
+    ((_, ports),) = found["top"].stubs.values()
+    assert found["top"].text.count(f".\\{ports[0]} (x)") == 2
+
+
+def test_signals_are_declared_in_an_order_of_their_own():
+    one, other = (f"  wire \\$9{n} ;\n  wire \\$100 ;\n  assign \\$100 = \\$9{n} ;\n" for n in (8, 9))
+    swapped = "".join(other.splitlines(keepends=True)[n] for n in (1, 0, 2))
+    texts = [f"module top (o);\n  output o;\n{body}endmodule\n" for body in (one, swapped)]
+    assert units(texts[0]) == units(texts[1])
+
+
+def test_a_declaration_keeps_its_attributes():
+    body = '  (* keep = "true" *)\n  wire b;\n  wire a;\n  assign b = a;\n'
+    text = units(f"module top (o);\n  output o;\n{body}endmodule\n")["top"].text
+    assert '  wire a;\n  (* keep = "true" *)\n  wire b;\n' in text
+
+
+def test_zeros_of_a_memory_are_left_out():
+    zeros, ones = ("".join(f"    m{v}[{n}] = 8'h0{v};\n" for n in range(3)) for v in (0, 1))
+    body = "".join(f"  initial begin\n{values}  end\n" for values in (zeros, ones))
+    text = units(f"module top (o);\n  output o;\n{body}endmodule\n")["top"].text
+    assert "m0" not in text
+    assert ones in text
+
+
 def test_a_missing_top_is_refused():
     with pytest.raises(ValueError, match="no module 'abacus' in the Verilog, which has: top"):
         Hierarchy(module("top"), "abacus")

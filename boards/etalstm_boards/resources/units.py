@@ -14,8 +14,14 @@ LEAST_COPIES = 4
 
 _MODULE = re.compile(r"^module (\\\S+|\w+) ?\((.*?)\);\n(.*?)^endmodule\n", re.M | re.S)
 _INSTANCE = re.compile(r"^  (\\\S+|\w+) +(\\\S+|\w+) +\($", re.M)
+_PORT = re.compile(r"^(    \.\\?)([^\s(]+)( ?\()", re.M)
 _DECLARATION = re.compile(r"^  (?:input|output) .*;$", re.M)
 _SERIAL = re.compile(r"\$\d+")
+# A declaration of a signal, with its attributes before it; of no memory, which has a range behind its name.
+_DECLARED = re.compile(
+    r"^((?:  \(\*.*\*\)\n)*)(  (?:input|output|wire|reg) (?:\[\d+:\d+\] )?\S+ ?(?: = [^;]+)?;\n)", re.M
+)
+_ZEROS = re.compile(r"^  initial begin\n(?:    \S+ ?\[\d+\] = \d+'[dh]0+;\n)+  end\n", re.M)
 
 
 @dataclass(frozen=True)
@@ -104,8 +110,8 @@ class Hierarchy:
         texts = [self._modules[module].text for module in inner] + [stub.stub for stub in stubs.values()]
         text = "\n".join(texts)
         for child in below:
-            text = text.replace(f"\n  {child} ", f"\n  {stubs[self._key(child)].name} ")
-        text, rename = _renumber(text)
+            text = _use(text, self._modules[child], stubs[self._key(child)])
+        text, rename = _renumber(_ZEROS.sub("", text))  # those of a memory take nothing, but minutes of Yosys
         units[key] = Unit(
             name=_plain(name),
             text=text,
@@ -137,8 +143,7 @@ class Hierarchy:
             body = self._modules[name].body
             for child in set(self._instances[name]):
                 body = body.replace(f"\n  {child} ", f"\n  {self._key(child)} ")
-            body = re.sub(r"dump_module\$\d+", "dump_module", body)
-            text = f"{self._modules[name].header}{body}"
+            text, _ = _renumber(_Module("unit", self._modules[name].header, body).text)
             self._keys[name] = hashlib.sha256(text.encode()).hexdigest()[:24]
         return self._keys[name]
 
@@ -150,14 +155,41 @@ class Hierarchy:
         return self._lines[name]
 
 
+def _use(text: str, module: _Module, other: _Module) -> str:
+    """Let the instances of a module be of another one, which is equal but for the names of its ports."""
+    if module.name == other.name:
+        return text
+    names = dict(zip(module.ports, other.ports, strict=True))
+
+    def connect(found: re.Match) -> str:
+        return f"{found[1]}{names[found[2]]}{found[3]}"
+
+    def replace(found: re.Match) -> str:
+        return f"  {other.name} {_PORT.sub(connect, found[1])}"
+
+    return re.sub(rf"^  {re.escape(module.name)} (.*?^  \);\n)", replace, text, flags=re.M | re.S)
+
+
 def _renumber(text: str):
-    """Renumber names that Amaranth and Yosys number across the design, so that a unit's text depends on it alone."""
+    """Renumber names that Amaranth and Yosys number across the design, so that a unit's text depends on it alone.
+
+    Yosys declares signals in the order of these numbers. So they are numbered as the statements use them, and the
+    declarations of a module are sorted.
+    """
     numbers: dict[str, str] = {}
 
     def rename(part: str) -> str:
         return _SERIAL.sub(lambda found: numbers.setdefault(found[0], f"${len(numbers)}"), part)
 
-    return rename(text), rename
+    def sort(found: re.Match) -> str:
+        name, header, body = map(rename, found.groups())
+        declared = sorted(_DECLARED.findall(body), key=lambda declaration: declaration[1])
+        before = "".join(f"{attributes}{declaration}" for attributes, declaration in declared)
+        return f"module {name} ({header});\n{before}{_DECLARED.sub('', body)}endmodule\n"
+
+    text = re.sub(r"dump_module\$\d+", "dump_module", text)  # its number may be that of a signal, too
+    rename(_DECLARED.sub("", text))
+    return _MODULE.sub(sort, text), rename
 
 
 def _plain(name: str) -> str:

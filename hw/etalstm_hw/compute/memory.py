@@ -7,12 +7,15 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from etalstm_hw.contract import LANE_ADDRESS_BITS, Memory
 from etalstm_hw.stream import LaneWrite, vector_layout
 
+UNASKED_BLOCK_RAM = 1024  # words; a deeper memory may become ultra RAM, of which the weights leave a board little
 DEEPEST_BLOCK_RAM = 2048  # words; deeper memories go to ultra RAM, as a board's block RAM does not hold its weights
 
 
 def ram_style(depth: int) -> dict[str, str]:
     """Give the attribute of a memory of so many words, so that the kind of its RAM is not left to the tool."""
-    return {"ram_style": "ultra"} if depth > DEEPEST_BLOCK_RAM else {}
+    if depth <= UNASKED_BLOCK_RAM:
+        return {}
+    return {"ram_style": "ultra" if depth > DEEPEST_BLOCK_RAM else "block"}
 
 
 class BeatMemory(wiring.Component):
@@ -29,7 +32,7 @@ class BeatMemory(wiring.Component):
         Words of a beat, vectors of the memory.
     reads : int
         Read ports, 1 or 2. Two share the memory's two ports with the writes: in the cycle of a write one of them reads
-        nothing and stays as it is. Ultra RAM has no other write mode.
+        nothing and stays as it is, as ultra RAM has no other write mode. The other must not read what is written.
 
     Members
     -------
@@ -39,8 +42,8 @@ class BeatMemory(wiring.Component):
         There is no ``second`` with one.
     write : :py:`In(memory.WritePort.Signature(...))`
         With an enable for each beat.
-    side : :py:`In(1)`
-        With two read ports: whose port of the memory a write takes, 1 for ``second``.
+    taken : :py:`In(2)`
+        With two read ports: those whose port of the memory a write takes; ``read`` is bit 0. A write must take one.
     """
 
     def __init__(self, vector, beat_words: int, depth: int, reads: int = 1):
@@ -51,27 +54,30 @@ class BeatMemory(wiring.Component):
             {
                 **{name: In(memory.ReadPort.Signature(**port)) for name in self.reads},
                 "write": In(memory.WritePort.Signature(**port, granularity=beat_words)),
-                **({"side": In(1)} if reads == 2 else {}),
+                **({"taken": In(2)} if reads == 2 else {}),
             }
         )
 
     def elaborate(self, platform):
         """All pieces have the same addresses."""
         m = Module()
+        attrs: dict = ram_style(self._depth)
+        if len(self.reads) == 2:
+            attrs["no_rw_check"] = 1  # else Yosys keeps a copy for each port: they differ in what they read of a write
         pieces: dict[str, list] = {name: [] for name in self.reads}
         for n, enable in enumerate(self.write.en):
-            storage = memory.Memory(shape=self._beat_bits, depth=self._depth, init=[], attrs=ram_style(self._depth))
+            storage = memory.Memory(shape=self._beat_bits, depth=self._depth, init=[], attrs=attrs)
             m.submodules[f"beat{n}"] = storage
             if len(self.reads) == 1:
                 self._write(m, storage.write_port(), n, enable, self.write.addr)
             for side, name in enumerate(self.reads):
                 mine, read = getattr(self, name), storage.read_port()
-                address, writes = mine.addr, Const(0)
+                address, taken = mine.addr, Const(0)
                 if len(self.reads) == 2:
-                    writes = (self.side == side) & self.write.en.any()
-                    address = Mux(writes, self.write.addr, mine.addr)
-                    self._write(m, storage.write_port(), n, enable & writes, address)
-                m.d.comb += [read.addr.eq(address), read.en.eq(mine.en & ~writes)]
+                    taken = self.taken[side]
+                    address = Mux(taken, self.write.addr, mine.addr)
+                    self._write(m, storage.write_port(), n, enable & taken, address)
+                m.d.comb += [read.addr.eq(address), read.en.eq(mine.en & ~taken)]
                 pieces[name].append(read.data)
         m.d.comb += [getattr(self, name).data.eq(Cat(words)) for name, words in pieces.items()]
         return m
@@ -125,7 +131,7 @@ class ScratchMemory(wiring.Component):
         """One memory for each read port."""
         m = Module()
         for name in self._names:
-            storage = memory.Memory(shape=self._vector, depth=self._depth, init=[])
+            storage = memory.Memory(shape=self._vector, depth=self._depth, init=[], attrs=ram_style(self._depth))
             m.submodules[name] = storage
             use(m, getattr(self, name), storage.read_port())
             port = storage.write_port(granularity=1)

@@ -50,25 +50,26 @@ class Sums(data.StructLayout):
     Members
     -------
     valid : there are any
-    pe : of this PE of every lane
+    high, pe : of the high weights, else of the low ones; of this PE of every lane
     tag : as in :class:`Term`
     """
 
     def __init__(self, tag, pes):
-        super().__init__({"valid": 1, "pe": range(pes), "tag": tag})
+        super().__init__({"valid": 1, "high": 1, "pe": range(pes), "tag": tag})
 
 
 class IntegerArray(wiring.Component):
-    """Takes terms, one a cycle, and gives the sums of all PEs of all lanes, a PE a cycle.
+    """Takes terms, one a cycle, and gives the sums of all PEs of all lanes, of each lane one a cycle.
 
     The PEs' sums are captured after CHUNK terms, and where a digit ``ends``. Two captures are at least as many cycles
-    apart as a lane has PEs: a term that would be captured earlier waits. Each digit of a sum takes that long at least.
+    apart as a lane's PEs have sums, two each: a term that would be captured earlier waits. Each digit of a sum takes
+    that long at least.
 
     Parameters
     ----------
     lanes : int
     pes : int
-        PEs of a lane: 4, 8 or 16. ``ValueError`` if it is another number.
+        PEs of a lane: 4 or 8, so that no chunk waits. ``ValueError`` if it is another number.
     tag : ShapeCastable
         Of what belongs to a sum.
     pe : callable
@@ -81,19 +82,19 @@ class IntegerArray(wiring.Component):
         One cycle after their term was taken.
     old : :py:`Out(Sums(tag, pes))`
         Whose old sums are wanted.
-    old_low, old_high : :py:`In(data.ArrayLayout(WIDE, lanes))`
+    old_sums : :py:`In(data.ArrayLayout(WIDE, lanes))`
         These, a cycle later.
     complete : :py:`Out(Sums(tag, pes))`
-        Whose ``low`` and ``high`` are complete. A PE's old sums are asked for ``pes - 3`` cycles or more after those of
-        the sum before were complete.
-    low, high : :py:`Out(data.ArrayLayout(WIDE, lanes))`
+        Whose ``sums`` are complete. A PE's old sums are asked for ``2 * pes - 3`` cycles or more after those of the sum
+        before were complete.
+    sums : :py:`Out(data.ArrayLayout(WIDE, lanes))`
     busy : :py:`Out(1)`
         Terms that were taken have yet to come to an end.
     """
 
     def __init__(self, lanes, pes, tag, *, pe=IntegerPE):
-        if pes not in (4, 8, CHUNK):
-            raise ValueError(f"a lane must have 4, 8 or {CHUNK} PEs, got {pes}")
+        if pes not in (4, 8):
+            raise ValueError(f"a lane must have 4 or 8 PEs, got {pes}")
         self._lanes, self._pes, self._tag, self._pe = lanes, pes, tag, pe
         wide = data.ArrayLayout(WIDE, lanes)
         super().__init__(
@@ -101,11 +102,9 @@ class IntegerArray(wiring.Component):
                 "terms": In(stream.Signature(Term(tag))),
                 "weights": In(data.ArrayLayout(lane_weights(pes), lanes)),
                 "old": Out(Sums(tag, pes)),
-                "old_low": In(wide),
-                "old_high": In(wide),
+                "old_sums": In(wide),
                 "complete": Out(Sums(tag, pes)),
-                "low": Out(wide),
-                "high": Out(wide),
+                "sums": Out(wide),
                 "busy": Out(1),
             }
         )
@@ -124,7 +123,7 @@ class IntegerArray(wiring.Component):
     def _pace(self, m):
         """Take a term unless its capture would come too early; give what follows it, and whether a sum is open."""
         term, chunk = self.terms.p, Signal(Chunk(self._tag))
-        count, wait = Signal(range(CHUNK)), Signal(range(self._pes))
+        count, wait = Signal(range(CHUNK)), Signal(range(2 * self._pes))
         fresh = Signal(init=1)
         captured, taken, has_open = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -142,7 +141,7 @@ class IntegerArray(wiring.Component):
         with m.If(taken):
             m.d.sync += [count.eq(Mux(captured, 0, count + 1)), has_open.eq(~term.last)]
         with m.If(chunk.captured):
-            m.d.sync += [wait.eq(self._pes - 1), fresh.eq(term.last)]
+            m.d.sync += [wait.eq(2 * self._pes - 1), fresh.eq(term.last)]
         return chunk, has_open
 
     def _place_lanes(self, m, control):
@@ -154,10 +153,8 @@ class IntegerArray(wiring.Component):
                 lane.weights.eq(self.weights[n]),
                 lane.scalar.eq(scalar),
                 lane.control.eq(control),
-                lane.old_low.eq(self.old_low[n]),
-                lane.old_high.eq(self.old_high[n]),
-                self.low[n].eq(lane.low),
-                self.high[n].eq(lane.high),
+                lane.old.eq(self.old_sums[n]),
+                self.sums[n].eq(lane.sum),
             ]
 
     def _follow(self, m, control, begun):
@@ -171,35 +168,36 @@ class IntegerArray(wiring.Component):
         return stages[-1], Cat(stage.captured for stage in stages[1:]).any()
 
     def _collect(self, m, control, chunk):
-        """Go through the PEs after a capture; give whether sums are being collected."""
-        collecting, pe, next_pe = Signal(), Signal(range(self._pes)), Signal(range(self._pes))
+        """Go through the PEs' sums after a capture; give whether any are being collected."""
+        collecting, number, following_number = Signal(), Signal(range(2 * self._pes)), Signal(range(2 * self._pes))
         present, now = Signal(Chunk(self._tag), reset_less=True), Signal(Chunk(self._tag))
-        continues = collecting & (pe != self._pes - 1)
+        continues = collecting & (number != 2 * self._pes - 1)
         m.d.comb += [
             now.eq(Mux(chunk.captured, chunk, present)),
-            next_pe.eq(Mux(chunk.captured, 0, pe + 1)),
+            following_number.eq(Mux(chunk.captured, 0, number + 1)),
             self.old.valid.eq((chunk.captured | continues) & now.fresh & ~now.alone),
-            self.old.pe.eq(next_pe),
+            Cat(self.old.high, self.old.pe).eq(following_number),
             self.old.tag.eq(now.tag),
         ]
-        m.d.sync += [collecting.eq(chunk.captured | continues), pe.eq(next_pe), present.eq(now)]
+        m.d.sync += [collecting.eq(chunk.captured | continues), number.eq(following_number), present.eq(now)]
         # Two cycles to the sums.
         adding, added = (Signal(Sums(self._tag, self._pes), name=name) for name in ("adding", "added"))
         following = Signal(2)
         m.d.sync += [
             following.eq(Cat(collecting, following)),
             adding.valid.eq(collecting & present.last),
-            adding.pe.eq(pe),
+            Cat(adding.high, adding.pe).eq(number),
             adding.tag.eq(present.tag),
             added.eq(adding),
         ]
         m.d.comb += [
-            control.pe.eq(pe),
+            Cat(control.high, control.pe).eq(number),
+            control.moves.eq(control.capture | control.high),
             control.fresh.eq(present.fresh),
-            control.alone.eq(present.alone),
+            control.alone.eq(present.fresh & present.alone),
             control.upper.eq(present.upper),
             control.write.eq(following[1]),
-            control.written.eq(added.pe),
+            control.written.eq(Cat(added.high, added.pe)),
             self.complete.eq(added),
         ]
         return collecting | following.any()

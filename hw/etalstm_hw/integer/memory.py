@@ -80,12 +80,12 @@ class IntegerMemories(wiring.Component):
             self.no_memory.eq(load.valid & ~to_weights),
             self.no_address.eq(to_weights & beyond),
         ]
-        side = Signal(init=1)
+        side, taken = Signal(init=1), Signal(2)
         m.d.sync += side.eq(side ^ to_weights)
+        m.d.comb += taken.eq(Cat(to_weights & ~side, to_weights & side))
         for number, pieces in enumerate(self._copies):
             for n in range(len(pieces[0].reads)):
-                takes = (side == n) & (len(pieces[0].reads) == 2)
-                m.d.comb += self.free[2 * number + n].eq(~(to_weights & takes))
+                m.d.comb += self.free[2 * number + n].eq(~taken[n] if len(pieces[0].reads) == 2 else 1)
             for n, piece in enumerate(pieces):
                 m.submodules[f"weights{number}_{n}"] = piece
                 mine = to_weights & ~beyond & (request.address[:inside] == n)
@@ -93,7 +93,7 @@ class IntegerMemories(wiring.Component):
                     piece.write.addr.eq(request.address[inside:]),
                     piece.write.data.eq(request.data),
                     piece.write.en.eq(request.enable & mine.replicate(len(request.enable))),
-                    *([piece.side.eq(side)] if len(piece.reads) == 2 else []),
+                    *([piece.taken.eq(taken)] if len(piece.reads) == 2 else []),
                 ]
             for port in pieces[0].reads:
                 ports = [getattr(piece, port) for piece in pieces]

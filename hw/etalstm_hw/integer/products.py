@@ -147,29 +147,23 @@ class ProductEngine(wiring.Component):
         return misplaced
 
     def _keep_sums(self, m, array):
-        """Two memories, of the sums of low weights and of high ones; the array reads first."""
-        old, complete, pe_bits = array.old, array.complete, (self._pes - 1).bit_length()
-        pe, half, number = self.read.addr[:pe_bits], self.read.addr[pe_bits], self.read.addr[pe_bits + 1 :]
-        high = Signal()
-        with m.If(self.read.en):
-            m.d.sync += high.eq(half)
-        words = []
-        for name in ("low", "high"):
-            m.submodules[f"{name}_sums"] = sums = memory.Memory(
-                shape=self._sums, depth=self._pes * self._depth, init=[]
-            )
-            write, read = sums.write_port(), sums.read_port()
-            m.d.comb += [
-                write.addr.eq(Cat(complete.pe, complete.tag.sum)),
-                write.data.eq(getattr(array, name)),
-                write.en.eq(complete.valid),
-                read.addr.eq(Mux(old.valid, Cat(old.pe, old.tag.sum), Cat(pe, number))),
-                read.en.eq(old.valid | self.read.en),
-                getattr(array, f"old_{name}").eq(read.data),
-            ]
-            words.append(read.data)
+        """A memory of sums; the array reads first."""
+        old, complete = array.old, array.complete
+        m.submodules.sums = sums = memory.Memory(shape=self._sums, depth=2 * self._pes * self._depth, init=[])
+        write, read = sums.write_port(), sums.read_port()
         m.d.comb += [
-            self.read.data.eq(Mux(high, words[1], words[0])),
+            write.addr.eq(_address(complete)),
+            write.data.eq(array.sums),
+            write.en.eq(complete.valid),
+            read.addr.eq(Mux(old.valid, _address(old), self.read.addr)),
+            read.en.eq(old.valid | self.read.en),
+            array.old_sums.eq(read.data),
+            self.read.data.eq(read.data),
             self.read_free.eq(~old.valid),
-            self.done.eq(complete.valid & (complete.pe == self._pes - 1) & complete.tag.end),
+            self.done.eq(complete.valid & complete.high & (complete.pe == self._pes - 1) & complete.tag.end),
         ]
+
+
+def _address(sums):
+    """Give where sums are."""
+    return Cat(sums.pe, sums.high, sums.tag.sum)

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from etalstm_hw.compute.memory import ram_style
 from etalstm_hw.contract import COUNT_BITS
 from etalstm_hw.contract.integers import PLANES, WORD_BYTES
 
@@ -139,9 +140,8 @@ class SequenceMemory(wiring.Component):
         return m
 
     def _keep_elements(self, m, write, address, beat):
-        """Ultra RAM: the channels leave the board's part less block RAM than that."""
         shape = {"shape": self._sizes.beat, "depth": self._sizes.lines, "init": []}
-        m.submodules.elements = elements = memory.Memory(**shape, attrs={"ram_style": "ultra"})
+        m.submodules.elements = elements = memory.Memory(**shape, attrs=ram_style(self._sizes.lines))
         into, out = elements.write_port(), elements.read_port()
         m.d.comb += [
             into.addr.eq(address),

@@ -11,6 +11,7 @@ from typer import Option
 
 from etalstm.cli.output import print_table
 from etalstm.network.execution import PRESET_HELP
+from etalstm_boards.dsp import DSP48E2PE
 from etalstm_boards.integers import units as integer_units
 from etalstm_boards.part import KINDS, XCVU37P, Resources
 from etalstm_boards.resources.limits import DEEPER_PATHS, DEEPEST_LEVELS, LARGEST_SHARE
@@ -39,7 +40,7 @@ def resources(
     if integers:
         designs = {name: generate.component_verilog(unit) for name, unit in integer_units().items()}
     else:
-        designs = {name: generate.verilog(named_preset(name)) for name in preset.split(",")}
+        designs = {name: generate.verilog(named_preset(name), integer_pe=DSP48E2PE) for name in preset.split(",")}
     found = {
         name: report(verilog, "top", lambda module: log.print(f"[dim]synthesis of {module}"))
         for name, verilog in designs.items()

@@ -56,7 +56,7 @@ def _blocked_until(cycle, engine, products, sizes):
         engine.has_parameter = 1
         first = cycle + 1
     if sizes.streams and engine.a == SUMS:
-        first = max(first, old_sums_until(cycle, products[engine.stream], sizes.integer_pes))
+        first = max(first, old_sums_until(cycle, products[engine.stream], sizes.tile_sums))
     if _is_activation(engine):
         return max(first, engine.units_free, engine.last_write - latencies.WRITE_ACTIVATION + 1)
     earliest = latencies.WRITE_PRODUCT if engine.op == MULTIPLY else latencies.WRITE_SUM

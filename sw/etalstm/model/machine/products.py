@@ -16,8 +16,8 @@ ENGINE = record("taken", "valid", "flags", "alone", "products", "free_at", "cont
 """The digit at hand: its flags, and whether its sum begins with 0.
 
 ``products`` of a chunk were made; a capture waits until ``free_at``. ``continues``: a chunk of the sum was captured.
-Old sums are read in as many cycles as a lane has PEs, from each of the last ``reads``' ``old_from`` on. ``taken``: it
-has taken all digits of the instruction at hand. ``ended`` counts instructions.
+Old sums are read in as many cycles as a lane's PEs have sums, from each of the last ``reads``' ``old_from`` on.
+``taken``: it has taken all digits of the instruction at hand. ``ended`` counts instructions.
 """
 
 ENDED = record(engines=RING, last=RING)
@@ -25,12 +25,12 @@ ENDED = record(engines=RING, last=RING)
 
 
 @compiled
-def old_sums_until(cycle, engine, pes):
+def old_sums_until(cycle, engine, sums):
     """Give the cycle from which on VECTOR may read sums of an engine, which reads old ones itself."""
     for entry in range(OLD):
         first = engine.old_from[entry]
-        if first <= cycle < first + pes:
-            return first + pes
+        if first <= cycle < first + sums:
+            return first + sums
     return cycle
 
 
@@ -40,7 +40,7 @@ def _end(cycle, engine, ended, done, wakes, sizes):
     entry = engine.ended % RING
     engine.ended += 1
     ended.engines[entry] += 1
-    ended.last[entry] = max(ended.last[entry], cycle + CAPTURE + SUMMED + sizes.integer_pes - 1)
+    ended.last[entry] = max(ended.last[entry], cycle + CAPTURE + SUMMED + sizes.tile_sums - 1)
     if ended.engines[entry] == sizes.streams:
         complete(done, wakes, state.MAC, ended.last[entry])
         ended.engines[entry] = ended.last[entry] = 0
@@ -57,7 +57,7 @@ def _issue(cycle, engine, ended, stalled, done, wakes, sizes):
         if not engine.continues and not engine.alone:
             engine.old_from[engine.reads % OLD] = cycle + CAPTURE
             engine.reads += 1
-        engine.free_at = cycle + sizes.integer_pes
+        engine.free_at = cycle + sizes.tile_sums
         engine.continues = engine.flags & LAST == 0
     if engine.flags & FINAL:
         _end(cycle, engine, ended, done, wakes, sizes)

@@ -76,7 +76,7 @@ class Sizes(NamedTuple):
     scratch_reads: int
     streams: int  # of digits; 0: products are of float32
     fetchers: int  # that are modelled: one of each group, with integers one of each port
-    integer_pes: int
+    tile_sums: int  # of a lane, of each stream of digits
     sequence_lines: int  # beats of digits that a stream keeps of an array
     line_bytes: int
     banks: int  # cycles in which an activation unit does its lanes of a vector
@@ -93,7 +93,7 @@ class Sizes(NamedTuple):
 
 
 _AS_CONFIGURED = (
-    "lanes beat_words vector_beats instruction_beats instruction_queue scratch_reads broadcast_words integer_pes"
+    "lanes beat_words vector_beats instruction_beats instruction_queue scratch_reads broadcast_words tile_sums"
 )
 
 
