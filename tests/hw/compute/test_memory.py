@@ -42,17 +42,18 @@ def test_the_port_that_writes_keeps_what_it_has_read():
     async def bench(context):
         context.set(dut.write.en, 0b11)
         for side, value in enumerate((5, 6)):
-            context.set(dut.side, side)
+            context.set(dut.taken, 1 << side)
             context.set(dut.write.addr, side)
             context.set(dut.write.data, [value] * 4)
             await context.tick()
         context.set(dut.write.en, 0)
+        context.set(dut.taken, 0)
         for port, address in ((dut.read, 0), (dut.second, 1)):
             context.set(port.addr, address)
             context.set(port.en, 1)
         await context.tick()
         context.set(dut.write.en, 0b01)
-        context.set(dut.side, 0)
+        context.set(dut.taken, 0b01)
         context.set(dut.read.addr, 1)
         await context.tick()
         assert (context.get(dut.read.data[3]), context.get(dut.second.data[3])) == (5, 6)
