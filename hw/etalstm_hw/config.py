@@ -247,6 +247,11 @@ _VCU128 = replace(
     _BENCH, channels=40, channels_per_port=2, outstanding_bursts=16, port_bytes=1 << 28, scratch_depth=512,
     scratch_reads=1, bias_depth=32, codec_words=2, broadcast_words=4096, broadcasters=5,
 )  # fmt: skip
+# A weight memory for each lane and two streams, 64 bits wide and 4,096 deep: 768 ultra RAMs.
+_VCU128_INT8 = replace(
+    _VCU128, channels=32, lanes=8, integer_pes=4, integer_streams=6, weight_depth=8192, scratch_depth=2048,
+    activation_units=4, broadcast_words=32768, broadcasters=1,
+)  # fmt: skip
 
 PRESETS = {
     "test": Config(
@@ -269,6 +274,8 @@ PRESETS = {
         channels=2, lanes=8, integer_pes=8, integer_streams=2, weight_depth=8192, scratch_depth=2048, queue_depth=1024,
         activation_units=8, broadcast_words=2048,
     ),
+    "vcu128-int8": _VCU128_INT8,
+    "slice-int8": replace(_VCU128_INT8, channels=4),
 }  # fmt: skip
 
 

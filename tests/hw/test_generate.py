@@ -17,8 +17,8 @@ def verilog(name):
     return design(preset(name), apart=False).verilog
 
 
-# `slice` stands for the board's presets, as the linter takes a minute for all 1,280 lanes.
-@pytest.mark.parametrize("name", ["test", "sim", "slice"])
+# A slice stands for the board's presets, as the linter takes a minute for all 1,280 lanes.
+@pytest.mark.parametrize("name", ["test", "sim", "slice", "slice-int8"])
 def test_lints(name):
     lint(verilog(name))
 

@@ -153,8 +153,9 @@ class SequenceMemory(wiring.Component):
         ]
 
     def _keep_masks(self, m, write, address, nonzero):
+        """In block RAM, however many they are: of ultra RAM's words they would use less than half."""
         shape = {"shape": self._sizes.line_bytes, "depth": self._sizes.lines, "init": []}
-        m.submodules.masks = masks = memory.Memory(**shape)
+        m.submodules.masks = masks = memory.Memory(**shape, attrs={"ram_style": "block"})
         into, out = masks.write_port(), masks.read_port()
         m.d.comb += [
             into.addr.eq(address),
