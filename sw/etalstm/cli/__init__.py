@@ -40,7 +40,7 @@ RESEARCH: dict[str, str | Group] = {
     "compress": "research.compress",
     "translate": Group(TRANSLATE, "Train a model that translates sentences, and use it."),
     "profile": Group(PROFILE, "Find out what a machine does with a network of a size."),
-    **_modules("research", "roofline", "reduced", "layout", "attention"),
+    **_modules("research", "roofline", "integers", "reduced", "layout", "attention"),
 }
 COMMANDS: dict[str, str | Group] = {
     "train": "train",

@@ -17,7 +17,7 @@ from etalstm.network.shape import NetworkShape, operations
 from etalstm.network.storage import Storage
 from etalstm.plan.choose.fit import plan_network, share_of
 from etalstm.plan.memory.operands import LOCAL_GRADIENTS
-from etalstm.plan.plan import Plan
+from etalstm.plan.plan import REFRESH, Plan
 from etalstm_hw.config import Config
 
 EVERY = (1.0,)  # a share of the cells that are kept, for all layers
@@ -168,6 +168,7 @@ def measure(
     of_operands |= {"digits": shares.digits_of_delta}
     operands = Densities(config, plan, **of_operands, real=real)
     passes = count_iteration(config, plan, operands, machine, skipped=skipped, only="forward" if forward else "")
+    passes.pop(REFRESH, None)
     every = list(passes.values())
     cycles = sum(counters["cycles"] for counters in every)
     of_pass, tokens = operations(network, batch, steps) // 6, execution.shared_tokens

@@ -35,6 +35,10 @@ WEIGHT_COPIES = 4  # at least: weights by rows and by columns, velocities, gradi
 _REMEMBERED_PASSES = 256  # each pattern of skipped cells, and each number of steps, has two
 
 
+REFRESH = "refresh"
+"""The program that follows weights which the host has written: it is no part of an iteration."""
+
+
 class Plan:
     """Everything that a device needs to train a network.
 
@@ -98,7 +102,7 @@ class Plan:
         nothing = np.zeros((self.network.layers, self.map.steps), bool)
         programs = self.named(*self.passes(nothing)) | {"update": self._program(self._update)} | self._accumulation()
         if self.config.integers:
-            programs["refresh"] = self._program(self._refresh)
+            programs[REFRESH] = self._program(self._refresh)
         self._check_fits(self.windows_bytes + region_bytes(self._extents(programs)))
         return programs
 

@@ -9,6 +9,7 @@ from etalstm.network.arithmetic import quantise
 from etalstm.network.exponents import Peaks
 from etalstm.network.shape import canonical_rows
 from etalstm.plan.memory.integer_arrays import Constant, Numbers
+from etalstm.plan.plan import REFRESH
 from etalstm_hw.config import Config
 
 
@@ -25,7 +26,7 @@ class IntegerHardwareSession(HardwareSession):
     def _finish_weights(self):
         """Make integers of the weights."""
         self._write_constants()
-        return {"refresh": self._run("refresh")}
+        return {REFRESH: self._run(REFRESH)}
 
     def _write_constants(self) -> None:
         """Write the exponents of all layers, as they are now."""

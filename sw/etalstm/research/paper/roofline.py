@@ -79,9 +79,13 @@ def estimate(machine: IntegerMachine, benchmark: Benchmark, shares: Shares) -> E
         bound = max(phase, key=lambda name: phase[name])
         longest[bound] += phase[bound]
     seconds = sum(longest.values())
+    return Estimate(seconds, {name: part / seconds for name, part in longest.items()}, v100_seconds(benchmark))
+
+
+def v100_seconds(benchmark: Benchmark) -> float:
+    """Give the time of an iteration on the V100 of the published comparison, with tuned software."""
     fitted = gpu.fit([one for one in BENCHMARKS.values() if one.v100_milliseconds is not None]).roofline
-    v100 = fitted.seconds(gpu.Work(benchmark.network, benchmark.batch, benchmark.steps))
-    return Estimate(seconds, {name: part / seconds for name, part in longest.items()}, v100)
+    return fitted.seconds(gpu.Work(benchmark.network, benchmark.batch, benchmark.steps))
 
 
 HEADINGS = ("shape", "x, h", "δ", "a lane", "ms", "of a V100", *BOUNDS)

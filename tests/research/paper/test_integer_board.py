@@ -1,0 +1,47 @@
+"""The machine of integers beside a V100: the table's numbers are those of the cycle model."""
+
+import pytest
+
+from etalstm.cli.application import run
+from etalstm.model.measured import Shares, measure
+from etalstm.network.benchmarks import Benchmark
+from etalstm.research.paper import integer_board
+from etalstm.research.paper.roofline import v100_seconds
+from etalstm_hw.config import preset
+
+CONFIG, SMALL = preset("test-int8"), Benchmark("imdb", 48, 2, 6, 8)  # at the shares of this data set
+
+
+def found(**options):
+    *rows, mean = (
+        dict(zip(integer_board.HEADINGS, row, strict=True))
+        for row in integer_board.rows(CONFIG, [SMALL, SMALL], **options)
+    )
+    assert mean["of a V100"] == rows[0]["of a V100"] == rows[1]["of a V100"]
+    return rows[0]
+
+
+def test_a_dense_row_is_what_the_model_gives():
+    row, model = found(digits=1.0, dense=True), measure(
+        SMALL.network, SMALL.batch, SMALL.steps, CONFIG, integer_board.EXECUTION, Shares(), choose_slices=False
+    )  # fmt: skip
+    assert row["ms"] == f"{model['milliseconds']:.1f}" and (row["δ"], row["digits"]) == ("1.00", "2.00")
+    assert row["of a V100"] == f"{1e3 * v100_seconds(SMALL) / model['milliseconds']:.2f}"
+    parts = sum(float(row[name]) for name in ("forward", "backward", "update"))
+    assert parts == pytest.approx(model["milliseconds"], abs=0.15)
+    assert set(model["passes"]) == {"forward", "backward", "update"}
+
+
+def test_what_the_study_left_out_is_left_out():
+    dense, sparse = found(digits=2.0, dense=True), found(digits=1.2)
+    assert float(sparse["useful"]) < float(dense["useful"]) and float(sparse["ms"]) <= float(dense["ms"])
+    assert float(sparse["digits"]) == pytest.approx(1.2 * float(sparse["δ"]), abs=0.01)
+
+
+def test_the_command_refuses_what_it_does_not_know(capsys):
+    assert run(["research", "integers", "--benchmark", "ptb,abacus"]) == 2
+    assert "benchmark must be of trec10, ptb, imdb, waymo, wmt, babi, got 'abacus'" in capsys.readouterr().err
+    assert run(["research", "integers", "--preset", "test"]) == 2
+    assert "the preset must have integer_pes" in capsys.readouterr().err
+    assert run(["research", "integers", "--digits", "2.5"]) == 2
+    assert "digits must be from 1 to 2, got 2.5" in capsys.readouterr().err
