@@ -130,7 +130,7 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
     rows = [Row("channel", 40, each, 1_200, path, {"queue": "URAM"}), Row("top", 1, Resources(lut=7), 7, None, {})]
     command = importlib.import_module("etalstm.cli.hw.resources")
     monkeypatch.setattr(command, "report", lambda verilog, top, progress: Report(rows))
-    monkeypatch.setattr(command.generate, "verilog", lambda config: "")
+    monkeypatch.setattr(command.generate, "verilog", lambda config, integer_pe: "")
     assert run(["hw", "resources", "--preset", "test", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["used"] == {"lut": 40_007, "ff": 80_000, "dsp": 2_560, "bram": 340, "uram": 640}
@@ -178,7 +178,7 @@ def test_report_resources_checks_the_limits(monkeypatch, capsys, name, levels, l
     command = importlib.import_module("etalstm.cli.hw.resources")
     rows = [Row(name, 1, Resources(lut=lut), lut, path, {})]
     monkeypatch.setattr(command, "report", lambda verilog, top, progress: Report(rows))
-    monkeypatch.setattr(command.generate, "verilog", lambda config: "")
+    monkeypatch.setattr(command.generate, "verilog", lambda config, integer_pe: "")
     assert run(["hw", "resources", "--preset", "test"]) == 0
     capsys.readouterr()
     assert run(["hw", "resources", "--preset", "test", "--check"]) == (1 if message else 0)
@@ -205,7 +205,7 @@ def test_report_resources_puts_machines_beside_each_other(monkeypatch, capsys):
 
     command = importlib.import_module("etalstm.cli.hw.resources")
     monkeypatch.setattr(command, "report", found)
-    monkeypatch.setattr(command.generate, "verilog", lambda config: "channel channel" * config.channels)
+    monkeypatch.setattr(command.generate, "verilog", lambda config, integer_pe: "channel channel" * config.channels)
     assert run(["hw", "resources", "--preset", "test,bench"]) == 0
     lut = next(line for line in capsys.readouterr().out.splitlines() if "lut" in line)
     assert "26,076 (2.0%)" in lut and "52,152 (4.0%)" in lut

@@ -18,7 +18,8 @@ class Identified(wiring.Component):
     Parameters
     ----------
     component : Component
-        With members that are AXI4 managers (:class:`AXI4`, :class:`AXI4Read`, :class:`AXI4Write`) or anything else.
+        With members that are AXI4 managers (:class:`AXI4`, :class:`AXI4Read`, :class:`AXI4Write`), lists of these, or
+        anything else.
 
     Members
     -------
@@ -38,7 +39,7 @@ class Identified(wiring.Component):
         if not cls._lacks_id(member):
             return member
         bus = member.signature
-        return Out(type(bus)(bus.address_bits, bus.data_bits, id_bits=1))
+        return Out(type(bus)(bus.address_bits, bus.data_bits, id_bits=1)).array(*member.dimensions)
 
     def elaborate(self, platform):
         """Connect every member to the component's member of that name."""
@@ -47,7 +48,8 @@ class Identified(wiring.Component):
         for name, member in component.signature.members.items():
             outer, inner = getattr(self, name), getattr(component, name)
             if self._lacks_id(member):
-                join(m, outer, inner)
+                for port, manager in zip(outer, inner, strict=True) if member.dimensions else [(outer, inner)]:
+                    join(m, port, manager)
             elif member.is_signature:
                 wiring.connect(m, wiring.flipped(outer), inner)
             else:

@@ -87,7 +87,7 @@ class Bench:
                 self.received.append((p.value, p.outer, p.inner, p.tiles, p.narrow, p.begins, p.empty, p.null, p.last))
             self.seen += int(dut.seen.value)
             self.skipped += int(dut.skipped.value)
-            self.beats += int(dut.beat.value)
+            self.beats += int(dut.readings.value) & 1
 
     async def execute(self, casts, stall=0.0):
         await send(
