@@ -5,7 +5,7 @@ from amaranth.lib import data
 from etalstm_hw.contract import BINARY32, PARAMETERS
 from etalstm_hw.stream import Group, Slots, Windows
 
-MARK = "etalstm.quasi_static"
+MARK = "quasi_static"
 QUASI_STATIC = {MARK: "TRUE"}
 """Attribute of the registers whose paths have :data:`SETTLING_CYCLES`. A board's timing constraints find the mark.
 
