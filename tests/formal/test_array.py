@@ -103,7 +103,7 @@ _SMALL = (
     Change("etalstm_hw.integer.widths", "FIELD_BITS = 19", "FIELD_BITS = 4"),
     Change("etalstm_hw.integer.widths", "WIDE = signed(integers.SUM_BITS)", "WIDE = signed(3)"),
     Change("etalstm_hw.integer.widths", "DIGIT_SHIFT = SCALAR_BITS - 1", "DIGIT_SHIFT = 1"),
-    Change("etalstm_hw.integer.array", "not in (4, 8)", f"!= {_PES}"),
+    Change("etalstm_hw.integer.array", "not in INTEGER_PES", f"!= {_PES}"),
 )
 
 PROOFS = [

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from etalstm_hw.config import INTEGER_PES
 from etalstm_hw.fp.pipeline import register
 from etalstm_hw.integer.lane import Control, IntegerLane, lane_weights
 from etalstm_hw.integer.pe import IntegerPE
@@ -69,7 +70,7 @@ class IntegerArray(wiring.Component):
     ----------
     lanes : int
     pes : int
-        PEs of a lane: 4 or 8, so that no chunk waits. ``ValueError`` if it is another number.
+        PEs of a lane, one of INTEGER_PES, so that no chunk waits. ``ValueError`` if it is another number.
     tag : ShapeCastable
         Of what belongs to a sum.
     pe : callable
@@ -93,8 +94,8 @@ class IntegerArray(wiring.Component):
     """
 
     def __init__(self, lanes, pes, tag, *, pe=IntegerPE):
-        if pes not in (4, 8):
-            raise ValueError(f"a lane must have 4 or 8 PEs, got {pes}")
+        if pes not in INTEGER_PES:
+            raise ValueError(f"a lane must have {' or '.join(map(str, INTEGER_PES))} PEs, got {pes}")
         self._lanes, self._pes, self._tag, self._pe = lanes, pes, tag, pe
         wide = data.ArrayLayout(WIDE, lanes)
         super().__init__(

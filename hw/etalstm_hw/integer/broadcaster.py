@@ -167,7 +167,8 @@ class ArrayCheck(wiring.Component):
 class IntegerBroadcaster(BlockBroadcaster):
     """Executes SEND instructions in order: reads arrays ahead, sends their digits that are not zero.
 
-    Each port brings an array into a bank of its own of each sender, those that are sent next.
+    Arrays come by the ports in turn. Each sender has a bank for each port.
+
     A stream whose channels have no room does not hold up the others: their engines take instructions together.
     ``send_zeros`` is not looked at: what is zero is never sent.
     """
