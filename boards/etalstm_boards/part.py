@@ -75,6 +75,11 @@ def _memory(depth: int, bits: int) -> Resources:
         return Resources(lut=Fraction(depth * bits, 64))
     if depth > DEEPEST_BLOCK_RAM:
         return _ultra(depth, bits)
+    return _block(depth, bits)
+
+
+def _block(depth: int, bits: int) -> Resources:
+    """Count the block RAMs of a memory."""
     return Resources(bram=-(-bits // _BLOCK_BITS) * -(-depth // _BLOCK_DEPTH))
 
 
@@ -109,17 +114,18 @@ def _products(config: Config) -> list[Resources]:
 
 
 def _integer_products(config: Config) -> list[Resources]:
-    """List what the streams' products need beside weights: PEs, and the sums of lower and of upper weights."""
-    sums = _memory(config.queue_depth // 2, config.lanes * SUM_BITS) * 2
+    """List what the streams' products need beside weights: PEs and sums."""
+    sums = _memory(config.queue_depth, config.lanes * SUM_BITS)
     return [(OF_INTEGER_PE * (config.integer_pes * config.lanes) + sums) * config.integer_streams]
 
 
 def _of_broadcaster(config: Config) -> Resources:
-    lines = 2 * config.broadcast_words // config.beat_words
-    of_stream = _ultra(lines, config.beat_bits)
-    if config.integers:
-        of_stream += _memory(lines, config.beat_bytes)  # which bytes are not zero
-    return of_stream * config.integer_streams + OF_READER
+    lines = config.broadcast_words // config.beat_words
+    if not config.integers:
+        return _ultra(2 * lines, config.beat_bits) + OF_READER
+    masks = _block(lines, config.beat_bytes)  # which bytes are not zero
+    of_bank = _memory(lines, config.beat_bits) + masks
+    return (of_bank * config.integer_streams + OF_READER) * config.broadcaster_ports
 
 
 def estimate(config: Config) -> Resources:
