@@ -1,5 +1,7 @@
 """Executes a program one instruction after the other, on arrays: what the machine must do, without its clock."""
 
+from collections import deque
+
 import numpy as np
 from numba import njit
 
@@ -99,7 +101,7 @@ class Interpreter:
             lanes = config.channels, config.lanes
             self._noted = [np.full(lanes, NOTHING_NOTED, np.int64), np.zeros(lanes, np.int64)]
         self._begin()
-        self._pending = None
+        self._pending, self._sent = None, deque()
 
     def run(self, words):
         """Execute up to HALT; raise ``OverflowError`` where a stream outgrows its log."""
@@ -360,7 +362,7 @@ class Interpreter:
                     sums[:, inner : inner + tiles] = bias
 
     def _send(self, f):
-        """Keep an array of integers, (sequences, elements)."""
+        """Keep an array of integers, (sequences, elements), for its product; others may be sent before that."""
         config, blocks, planes, size = self.config, [], 1 + f["wide"], f["batch"]
         for block in range(f["blocks"]):
             place = f["tile"] + block
@@ -373,10 +375,10 @@ class Interpreter:
         lines = len(blocks) * planes * config.vector_beats * f["own"]
         assert lines <= config.broadcast_words // config.beat_words, "an array that is too large to be sent"
         assert f["own"] * config.integer_streams >= size, "sequences that no stream sends"
-        self._pending = f, array
+        self._sent.append((f, array))
 
     def _product(self, f):
-        sent, array = self._pending
+        sent, array = self._sent.popleft()
         config, tile, of_row = self.config, self.config.tile_sums, self.config.row_vectors
         assert f["weights"] % of_row == 0, "misplaced weights"
         assert f["sums"] % tile == 0, "misplaced sums"

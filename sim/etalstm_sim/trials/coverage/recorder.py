@@ -1,6 +1,6 @@
 """A simulated machine that records which instructions it has executed, and in which situation."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -182,11 +182,13 @@ def executed(words: Sequence[int], dispatched: int, halted: bool, config: Config
     opcodes = [Opcode(word & _OPCODE_MASK) for word in words]
     end = opcodes.index(Opcode.HALT) + 1 if halted else max(reached, default=-1)
     reached |= {number for number in range(end) if opcodes[number] in (Opcode.LOOP, Opcode.ADVANCE, Opcode.HALT)}
-    depths, sent = list(_depths(words)), None
+    depths, sent = list(_depths(words)), deque[dict[str, int]]()
     for number in sorted(reached):
         opcode, fields = contract.decode(words[number])
-        sent = fields if opcode == Opcode.SEND else sent
-        of_instruction = seen(opcode, fields, depths[number], sent, config)
+        if opcode == Opcode.SEND:
+            sent.append(fields)
+        its_own = sent.popleft() if opcode == Opcode.PRODUCT and sent else None
+        of_instruction = seen(opcode, fields, depths[number], its_own, config)
         variants = variants_of(opcode, integers=config.integers)
         yield opcode, {name for name, holds in variants.items() if holds(of_instruction)}
 

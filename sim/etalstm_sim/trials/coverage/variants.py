@@ -185,7 +185,7 @@ def seen(
     depth : int
         Number of the loops around the instruction.
     sent : dict or None
-        Of a PRODUCT the fields of the SEND before it.
+        Of a PRODUCT the fields of its SEND.
     config : Config
     """
     found = fields | {"depth": depth, "most_sums": config.queue_depth}

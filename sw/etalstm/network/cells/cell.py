@@ -36,6 +36,11 @@ def bearing(layout: tuple[Array, ...], names: Collection[str]) -> tuple[Array, .
     return tuple(array for array in cut if array)
 
 
+def without(layout: tuple[Array, ...], names: Collection[str]) -> tuple[Array, ...]:
+    """Give the vectors without some of their names."""
+    return tuple(tuple(tuple(n for n in column if n not in names) for column in array) for array in layout)
+
+
 def count_vectors(layout: tuple[Array, ...]) -> int:
     """Count the vectors of arrays."""
     return sum(map(len, layout))

@@ -1,19 +1,30 @@
 """Programs of the backward pass with integers."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
+from itertools import zip_longest
 from typing import Any
 
 from etalstm.errors import PlanError
+from etalstm.network.cells.cell import Array, without
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, Share, WeightGroup, convert
+from etalstm.plan.integers.products import (
+    Broadcast,
+    Columns,
+    Multiplier,
+    Piece,
+    Share,
+    WeightGroup,
+    convert,
+    sent_early,
+)
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import Constant, IntegerArrays, Noted
 from etalstm.plan.memory.integer_tiling import AREAS, DIGIT_SETS
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
-from etalstm.plan.memory.tiling import Span, ceil_div, cut
-from etalstm.plan.passes.backward import BackwardLayer, BackwardStage, Cells
+from etalstm.plan.memory.tiling import Span, ceil_div, cut, spans
+from etalstm.plan.passes.backward import BackwardLayer, BackwardStage, Cells, Job
 from etalstm.plan.passes.gradient import BiasSums
 from etalstm.plan.passes.propagation import Collecting, Emit, Masking, OperandGradients, emit_all
 from etalstm.plan.passes.vectors import ZERO, Steps
@@ -45,7 +56,7 @@ class IntegerPropagation:
     ):  # fmt: skip
         self._config, self._emitter, self._layer, self._arrays = config, emitter, layer, arrays
         self._below, self._buffer, self._passed, self._masking = below, buffer, passed, masking
-        self._multiplier, self._turn = Multiplier(config, emitter), 0
+        self._multiplier = Multiplier(config, emitter)
         tiling = arrays.tiling
         names = ["h", *(["x"] if layer.dx else [])]
         self._places = [(name, group) for name in names for group in range(tiling.groups_of(name))]
@@ -64,22 +75,49 @@ class IntegerPropagation:
         for first, count in self._runs(1) if self._stays else []:
             self._multiplier.keep(Columns(self._groups[first : first + count]))
 
+    @property
+    def lag(self) -> int:
+        """How many parts of the batch behind its products the sums of one are stored.
+
+        What is stored later need not be waited for by the element-wise work of the part that follows. It takes an area
+        more, and the sums must be there for the part's next step.
+        """
+        return 1 if len(self._parts) > 3 and len(self._areas_of_part) < AREAS else 0
+
+    @property
+    def is_early(self) -> bool:
+        """Tell whether the sums for a part are stored before the part in front of it has its next turn."""
+        return len(self._parts) > 2
+
     def units(self, step: int, tiles: range) -> None:
         """Sum the units' columns for the step before, and those that share a tile of sums with them."""
         if not self._delays:
-            emit_all(*self._sums(self._of_units, step, tiles))
+            self._sum(self._of_units, step, tiles)
 
     def inputs(self, step: int, tiles: range) -> None:
         """Sum the inputs' other columns, which leave the layer."""
         if not self._delays:
-            emit_all(*self._sums(self._of_inputs, step, tiles))
+            self._sum(self._of_inputs, step, tiles)
 
     def delayed(self, step: int, tiles: range) -> tuple[list[Emit], list[Emit]]:
         """Sum both for a part of the batch."""
+        return self.products(step, tiles), self.stores(step, tiles)
+
+    def products(self, step: int, tiles: range) -> list[Emit]:
+        """Give the products for a part of the batch, area by area. All areas but the last one are stored, too."""
+        emits, stores = list[Emit](), list[Emit]()
+        for number, (first, count) in enumerate(self._areas_of_part if self._delays else []):
+            places = self._places_of(number, count, step, tiles)
+            emits += [*self._multiply(first, count, step, places), *stores]
+            stores = self._store_all(first, count, step, places)
+        return emits
+
+    def stores(self, step: int, tiles: range) -> list[Emit]:
+        """Give what stores the last area of a part of the batch."""
         if not self._delays:
-            return [], []
-        (first, store), (then, last) = (self._sums(groups, step, tiles) for groups in (self._of_units, self._of_inputs))
-        return first + store + then, last
+            return []
+        number, (first, count) = len(self._areas_of_part) - 1, self._areas_of_part[-1]
+        return self._store_all(first, count, step, self._places_of(number, count, step, tiles))
 
     def left(self, step: int) -> list[Emit]:
         """Nothing is left."""
@@ -100,29 +138,38 @@ class IntegerPropagation:
             for some in cut(groups.count, most):
                 yield groups.first + some.first, some.count
 
-    def _sums(self, groups: Span, step: int, tiles: range) -> tuple[list[Emit], list[Emit]]:
-        """Give what sums some groups of columns, area by area, and what stores the last area's.
+    @cached_property
+    def _parts(self) -> list[int]:
+        """The first batch tiles of the parts."""
+        return [span.first for span in spans(self._layer.batch.count, self.most_tiles)]
 
-        Sums of an area are stored when those of the next one have been begun.
-        """
-        emits, stores = list[Emit](), list[Emit]()
-        runs = [run for run in self._runs(self.most_tiles) if groups.first <= run[0] < groups.first + groups.count]
-        for first, count in runs:
-            area, columns = self._next_area(), Columns(self._groups[first : first + count])
-            of_batch_tile = ceil_div(count, self._config.row_vectors) * self._multiplier.of_tile(self._layer.batch.size)
-            places = [area.at(n * of_batch_tile) for n in range(len(tiles))]
-            shares = [Share(self._array(step, tile), sums) for tile, sums in zip(tiles, places, strict=True)]
-            emits += self._multiplier.multiply(shares, columns, backward=True) + stores
-            stores = [
-                partial(self._store_groups, range(first, first + count), step, tile, sums)
-                for tile, sums in zip(tiles, places, strict=True)
-            ]
-        return emits, stores
+    @cached_property
+    def _areas_of_part(self) -> list[tuple[int, int]]:
+        return list(self._runs(self.most_tiles))
 
-    def _next_area(self) -> Operand:
-        """Areas take turns."""
-        self._turn += 1
-        return Operand(Memory.SUMS, self._turn % AREAS * self._area)
+    def _sum(self, groups: Span, step: int, tiles: range) -> None:
+        """Make and store the sums of some groups of columns."""
+        for number, (first, count) in enumerate(self._areas_of_part):
+            if groups.first <= first < groups.first + groups.count:
+                places = self._places_of(number, count, step, tiles)
+                emit_all([*self._multiply(first, count, step, places)], self._store_all(first, count, step, places))
+
+    def _places_of(self, number: int, count: int, step: int, tiles: range) -> dict[int, Operand]:
+        """Give where the sums of each batch tile lie, in the area that has the turn; `number` is that of its part."""
+        turn = (self._parts.index(tiles.start) - step * len(self._parts)) * len(self._areas_of_part) + number
+        area = Operand(Memory.SUMS, turn % AREAS * self._area)
+        of_batch_tile = ceil_div(count, self._config.row_vectors) * self._multiplier.of_tile(self._layer.batch.size)
+        return {tile: area.at(n * of_batch_tile) for n, tile in enumerate(tiles)}
+
+    def _multiply(self, first: int, count: int, step: int, places: dict[int, Operand]) -> list[Piece]:
+        """Give the products of some groups of columns, for the batch tiles of `places`."""
+        shares = [Share(self._array(step, tile), sums) for tile, sums in places.items()]
+        return self._multiplier.multiply(shares, Columns(self._groups[first : first + count]), backward=True)
+
+    def _store_all(self, first: int, count: int, step: int, places: dict[int, Operand]) -> list[Emit]:
+        """Give what stores these sums."""
+        groups = range(first, first + count)
+        return [partial(self._store_groups, groups, step, tile, sums) for tile, sums in places.items()]
 
     def _array(self, step: int, batch_tile: int) -> Broadcast:
         tiling, size = self._arrays.tiling, self._layer.batch.size_of(batch_tile)
@@ -221,13 +268,18 @@ class IntegerBackwardStage(BackwardStage):
     def _reserve(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
         super()._reserve(scratch, most, size, False)
         tiling, tile = self._integers.tiling, self._config.tile_sums
-        self._numbers = scratch.take("integers of δ", tiling.gates * most * size)
         self._digits = scratch.take("digits of δ", PLANES * most * size)
         of_block = PLANES * tiling.gates * self._config.lanes
         sets = scratch.take("digits of δ, transposed", DIGIT_SETS * of_block)
         self._sets, self._turn = [sets.at(n * of_block) for n in range(DIGIT_SETS)], 0
         self._buffer = scratch.take("gradients of operands", tile * size)
-        self._passed = self._numbers  # as many as of a tile; they are read before sums of the next tile are stored
+        self._passed = self._delta  # as many as of a tile; they are read before sums of the next tile are stored
+
+    @property
+    def _arrays(self) -> tuple[Array, ...]:
+        """Have δ in memory of its own: while it is made digits, what the next cells need comes."""
+        deltas = self._stage.deltas
+        return *without(super()._arrays, deltas), tuple((name,) for name in deltas)
 
     def _sum_biases(self, scratch: Scratch, steps: int) -> Sequence[BiasSums]:
         self._bias = IntegerBias(self._emitter, scratch, self._layer, self._integers, steps)
@@ -246,30 +298,69 @@ class IntegerBackwardStage(BackwardStage):
         self._propagation.begin()
 
     @property
-    def _summed(self) -> list[Operand]:
-        return [self._numbers]
+    def propagation(self) -> IntegerPropagation:
+        """What emits the sums Wᵀδ."""
+        return self._propagation
+
+    def all_deltas(self, step: int, tiles: range, products: list[Emit], stores: list[Emit]) -> None:
+        """Compute δ of some batch tiles; nothing is prepared for what follows."""
+        self.of_part(step, tiles, products, stores, [])
+
+    def of_part(
+        self, step: int, tiles: range, products: list[Emit], stores: list[Emit], following: list[Cells]
+    ) -> None:
+        """Compute δ of a part of the batch, whose first cells are prepared, and prepare the first ones that follow.
+
+        Pieces of the products come before each span of cells, and run beside it. What the next cells need is brought as
+        soon as these need their memory no more: while their δ is transposed and summed.
+        """
+        every, products = list(self.spans(step, tiles)), sent_early(products)
+        for number, (cells, after) in enumerate(zip_longest(every, [*every[1:], *following])):
+            first, end = (count * len(products) // len(every) for count in (number, number + 1))
+            emit_all(products[first:end])
+            if not self._has_arrived(cells):
+                self._bring_arriving(cells)
+            self._pass_on(cells, self._compute_deltas(cells))
+            self._store_deltas(cells)
+            if after:
+                self.prepare(after)
+            self._sum_deltas(cells)
+        emit_all(stores)
+
+    def prepare(self, cells: Cells) -> None:
+        """Bring what cells need; gradients that arrive only where they are surely stored."""
+        super().prepare(cells)
+        if self._has_arrived(cells):
+            self._bring_arriving(cells)
+
+    def _has_arrived(self, cells: Cells) -> bool:
+        """Tell whether the gradients that arrive are there before the cells in front of these are done."""
+        return not cells.is_first or self._propagation.is_early
 
     def _store_deltas(self, cells: Cells) -> None:
-        """Store the digits of δ: as they are sent for Wᵀδ, and transposed for dW. Bias and notes take all of it."""
-        emitter, bias, size, span = self._emitter, self._bias, cells.size, cells.span
-        gates = self._integers.tiling.gates
-        delta = self._vectors.array(self._layer.product.deltas[0])
-        numbers, places = self._numbers.at(0, outer=size), bias.places.at(gates * span.first, outer=1, inner=0)
-        emitter.vector(
-            VectorOp.QUANTISE, numbers, delta.at(0, outer=size), places, outer=gates * span.count, inner=size,
-            bits=self._network.delta_bits,
-        )  # fmt: skip
+        """Store the digits of δ as they are sent for Wᵀδ."""
+        size, span, gates = cells.size, cells.span, self._integers.tiling.gates
         for tile in range(span.count):
-            of_gates = delta.at(tile * gates * size, outer=1, inner=size)
-            of_tile = bias.places.at(gates * (span.first + tile), outer=0, inner=1)
+            of_gates = self._delta.at(tile * gates * size, outer=1, inner=size)
+            of_tile = self._bias.places.at(gates * (span.first + tile), outer=0, inner=1)
             words = self._digits.at(PLANES * tile * size, outer=1, inner=0)
             for plane, op in enumerate(_DIGITS):
                 self._digit(op, words.at(plane * size), of_gates, of_tile, outer=size, inner=gates)
         location = self._integers.delta.at(cells.step, cells.batch_tile, span.first)
-        emitter.store(self._digits, location, Traffic.DELTAS, 1, PLANES * span.count * size)
+        self._emitter.store(self._digits, location, Traffic.DELTAS, 1, PLANES * span.count * size)
+
+    def _sum_deltas(self, cells: Cells) -> None:
+        """Store the digits of δ, transposed for dW; then make integers of it, for bias and notes, which take all."""
+        size, span, gates = cells.size, cells.span, self._integers.tiling.gates
         for tile in range(span.count):
             for block in range(ceil_div(size, self._integers.tiling.block)):
                 self._transpose(cells, tile, block)
+        numbers, places = self._delta.at(0, outer=size), self._bias.places.at(gates * span.first, outer=1, inner=0)
+        self._emitter.vector(
+            VectorOp.QUANTISE, numbers, numbers, places, outer=gates * span.count, inner=size,
+            bits=self._network.delta_bits,
+        )  # fmt: skip
+        super()._sum_deltas(cells)
 
     def _digit(self, op: VectorOp, to: Operand, values: Operand, places: Operand, *, outer: int, inner: int) -> None:
         self._emitter.vector(op, to, values, places, outer=outer, inner=inner, bits=self._network.delta_bits)
@@ -281,7 +372,7 @@ class IntegerBackwardStage(BackwardStage):
         """
         tiling, transposed = self._integers.tiling, self._integers.transposed
         gates, lanes, beats, size = tiling.gates, tiling.config.lanes, tiling.config.vector_beats, cells.size
-        delta = self._vectors.array(self._layer.product.deltas[0]).at(tile * gates * size)
+        delta = self._delta.at(tile * gates * size)
         first, words = block * tiling.block, self._sets[self._turn % DIGIT_SETS]
         self._turn += 1
         left = min(tiling.block, size - first)
@@ -323,3 +414,38 @@ class IntegerBackwardLayer(BackwardLayer):
             assert isinstance(stage, IntegerBackwardStage)
             stage.begin()
         super().emit(steps)
+
+    def _step(self, kept: list[int], number: int) -> None:
+        """Emit one of the kept steps; while δ of a part of the batch is computed, the part before it is multiplied."""
+        jobs, following = self._jobs(kept[number]), kept[number + 1 : number + 2]
+        earlier = [job for step in kept[max(0, number - 1) : number] for job in self._jobs(step)]
+        after = [job for step in following for job in self._jobs(step)]
+        for position, (stage, step, tiles) in enumerate(jobs):
+            products, stores = self._beside([*earlier, *jobs[:position]])
+            first = [next(stage.spans(step, tiles)) for stage, step, tiles in (jobs[position + 1 :] or after)[:1]]
+            assert isinstance(stage, IntegerBackwardStage)
+            stage.of_part(step, tiles, products, stores, first)
+            for propagation in stage.propagations:
+                propagation.units(step, tiles)
+                propagation.inputs(step, tiles)
+
+    def _beside(self, done: list[Job]) -> tuple[list[Emit], list[Emit]]:
+        """Give the products, and then the stores, that come with the δ of a job, behind those that are done."""
+        propagation, last = self._propagation, len(done) - 1 - self._propagation.lag
+        products = [emit for _, step, tiles in done[-1:] for emit in propagation.products(step, tiles)]
+        stores = [emit for _, step, tiles in done[last:][:1] if last >= 0 for emit in propagation.stores(step, tiles)]
+        return products, stores
+
+    def _end(self, step: int) -> None:
+        """Emit what is left of the last jobs."""
+        done, lag = self._jobs(step), self._propagation.lag
+        products, stores = self._beside(done)
+        emit_all(stores if lag else [], sent_early(products))
+        for _, _, tiles in done[-1:]:
+            emit_all(self._propagation.stores(step, tiles))
+
+    @property
+    def _propagation(self) -> IntegerPropagation:
+        (stage,) = self._stages
+        assert isinstance(stage, IntegerBackwardStage)
+        return stage.propagation

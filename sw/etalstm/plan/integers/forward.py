@@ -5,7 +5,7 @@ from itertools import product, zip_longest
 from typing import Any
 
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, Share, WeightGroup, convert
+from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, Share, WeightGroup, convert, sent_early
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import Constant
 from etalstm.plan.memory.integer_tiling import AREAS
@@ -111,7 +111,7 @@ class IntegerForwardStage(ForwardStage):
         return Broadcast(location, 0, groups, blocks, job.size, False, Traffic.ACTIVATIONS)
 
     def _sum(self, operand: str, shares: Sequence[Share], span: Span) -> list[Emit]:
-        return self._multiplier.multiply(shares, self._columns(operand, span))
+        return [*self._multiplier.multiply(shares, self._columns(operand, span))]
 
     @property
     def _brings_ahead(self) -> bool:
@@ -178,7 +178,7 @@ class IntegerForwardLayer(ForwardLayer):
     def _early(self, shared: Shared) -> list[Emit]:
         """Give the sums that are made before or beside the cells of the jobs before."""
         stage = self._stage
-        return stage.of_inputs(shared) + ([] if self._waits(shared) else stage.of_state(shared))
+        return sent_early(stage.of_inputs(shared) + ([] if self._waits(shared) else stage.of_state(shared)))
 
     def _waits(self, shared: Shared) -> bool:
         """Tell whether the cells just before are the ones whose output is multiplied."""

@@ -4,7 +4,16 @@ from functools import partial
 from itertools import count, product
 
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, OperandGroup, Share, convert
+from etalstm.plan.integers.products import (
+    Broadcast,
+    Columns,
+    Multiplier,
+    OperandGroup,
+    Piece,
+    Share,
+    convert,
+    sent_early,
+)
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import OPERANDS, Constant, IntegerArrays
 from etalstm.plan.memory.network_map import NetworkMap
@@ -60,25 +69,24 @@ class IntegerGradientLayer:
         self._multiplier = Multiplier(self._config, self._emitter)
         if self._multiplier.fits(columns):
             self._multiplier.keep(columns, Traffic.ACTIVATIONS)
-        left: list[Emit] = []
+        emits, left = list[Emit](), list[Emit]()
         runs = list(product(range(tiling.units.channels), range(len(tiling.row_runs))))
         of_run = ceil_div(len(places), self._config.row_vectors) * self._multiplier.of_tile(self._rows(0))
         for some in cut(len(runs), max(1, self._half // of_run)):
             half = Operand(Memory.SUMS, self._half * (self._turn % 2))
             self._turn += 1
             sums = {run: half.at(n * of_run) for n, run in enumerate(runs[some.first : some.first + some.count])}
-            self._sum(sums, columns)
-            emit_all(left)
+            emits += [*self._sum(sums, columns), *left]
             left = [partial(self._give_all, *run, places, of_one) for run, of_one in sums.items()]
-        emit_all(left)
+        emit_all(sent_early(emits + left))
 
     def _rows(self, number: int) -> int:
         """Give the rows of a run; no run has more than the first one."""
         return self._arrays.tiling.row_runs[number].count * self._config.lanes
 
-    def _sum(self, sums: dict[tuple[int, int], Operand], columns: Columns) -> None:
-        """Sum dW of some groups of columns and some runs, each a channel and the number of a run of its rows."""
-        tiling, transposed = self._arrays.tiling, self._arrays.transposed
+    def _sum(self, sums: dict[tuple[int, int], Operand], columns: Columns) -> list[Piece]:
+        """Give what sums dW of some groups of columns and some runs, each a channel and the number of a run of rows."""
+        tiling, transposed, products = self._arrays.tiling, self._arrays.transposed, list[Piece]()
         for steps in self._runs:
             blocks, kinds = len(steps) * tiling.pair_blocks, (Traffic.DELTAS, Traffic.ACTIVATIONS)
             shares = [
@@ -92,7 +100,8 @@ class IntegerGradientLayer:
             ]  # fmt: skip
             of_steps = Columns(columns.groups, steps.start * tiling.pair_blocks * tiling.block)
             adds = steps is not self._runs[0]
-            emit_all(self._multiplier.multiply(shares, of_steps, adds=adds, backward=True))
+            products += self._multiplier.multiply(shares, of_steps, adds=adds, backward=True)
+        return products
 
     def _give_all(self, channel: int, number: int, places: list[tuple[str, int]], sums: Operand) -> None:
         """Convert these sums, and give them to the rows' owner."""

@@ -1,6 +1,6 @@
 """Products of arrays of integers and matrices: which piece is sent when, and which weights are brought for it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -10,7 +10,7 @@ from etalstm.plan.memory.integer_arrays import IntegerArrays, Packed
 from etalstm.plan.memory.integer_tiling import Sent
 from etalstm.plan.memory.operands import Location, Operand, Parameter
 from etalstm.plan.memory.tiling import Span, ceil_div, cut, spans
-from etalstm.plan.passes.propagation import Emit
+from etalstm.plan.passes.propagation import Emit, emit_all
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp
@@ -138,6 +138,40 @@ class Columns:
         return self.groups[0].elements
 
 
+_AHEAD = 2  # arrays that are asked for before those in front of them have been multiplied: one for each bank
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A product: what sends an array, and what multiplies it."""
+
+    send: Emit
+    multiply: Emit
+
+    def __call__(self) -> None:
+        """Emit both."""
+        self.send()
+        self.multiply()
+
+
+def sent_early(emits: Iterable[Emit]) -> list[Emit]:
+    """Have the array of each piece asked for before the pieces in front of it are multiplied.
+
+    A product's weights are loaded when there is room for them. An array that is asked for only then comes late.
+    """
+    emits = list(emits)
+    sends = [emit.send for emit in emits if isinstance(emit, Piece)]
+    result, sent, number = list[Emit](), 0, 0
+    for emit in emits:
+        if isinstance(emit, Piece):
+            number += 1
+            result += sends[sent : number + _AHEAD]
+            sent = max(sent, min(len(sends), number + _AHEAD))
+            emit = emit.multiply
+        result.append(emit)
+    return result
+
+
 class Multiplier:
     """Emits products, with weights in the weight memory from vector `first` on, `depth` of them.
 
@@ -164,10 +198,10 @@ class Multiplier:
 
     def multiply(
         self, shares: Sequence[Share], columns: Columns, *, adds: bool = False, backward: bool = False
-    ) -> list[Emit]:
-        """Give what sums the products of arrays and a matrix, added to others or not, piece by piece.
+    ) -> list[Piece]:
+        """Give what sums the products of arrays and a matrix, added to others or not.
 
-        A piece of the weights is brought once for all arrays, which differ in their sequences alone.
+        Some of the weights are brought once for all arrays, which differ in their sequences alone.
         """
         block = WORD_BYTES * self._config.lanes  # elements
         kept, array = self._kept.get(columns.key), shares[0].array
@@ -181,36 +215,42 @@ class Multiplier:
                     f"{2 * block * self._of_row} vectors"
                 )
             most, tiles = min(most, max(1, at_once // tiles)), min(tiles, at_once)
-        emits: list[Emit] = []
+        products: list[Piece] = []
         for some in cut(len(columns.groups), tiles * self._of_row):
             of_some = Columns(columns.groups[some.first : some.first + some.count], columns.element)
             first = some.first // self._of_row
             after = [Share(each.array, each.sums.at(first * self.of_tile(each.array.sequences))) for each in shares]
-            pieces = spans(array.blocks, most)
-            emits += [partial(self._piece, after, piece, of_some, kept, adds, backward) for piece in pieces]
-        return emits
+            for blocks in spans(array.blocks, most):
+                products += self._multiply(after, blocks, of_some, kept, adds, backward)
+        return products
 
-    def _piece(
-        self, shares: Sequence[Share], piece: Span, columns: Columns, kept: Operand | None, adds: bool, backward: bool
-    ) -> None:
-        """Bring the weights of some blocks, send these of each array, and multiply them."""
+    def _multiply(
+        self, shares: Sequence[Share], blocks: Span, columns: Columns, kept: Operand | None, adds: bool, backward: bool
+    ) -> list[Piece]:
+        """Give the products of some blocks of each array; with the first one their weights are brought."""
         block, tiles = WORD_BYTES * self._config.lanes, ceil_div(len(columns.groups), self._of_row)
-        kind = shares[0].array.weights
-        first = columns.element + piece.first * block
+        first = columns.element + blocks.first * block
+        brings: list[Emit] = []
         if kept is None:
-            rows = piece.count * block
+            rows = blocks.count * block
             half = (self._end - self._first) // 2 // self._of_row * self._of_row
             weights = Operand(Memory.WEIGHTS, self._first + self._turn % 2 * half)
             self._turn += 1
-            self._bring(columns, range(first, first + rows), weights, kind)
+            kind = shares[0].array.weights
+            brings.append(partial(self._bring, columns, range(first, first + rows), weights, kind))
         else:
             rows, weights = columns.elements, kept.at(first * self._of_row)
-        touched = ((tiles - 1) * rows + piece.count * block) * self._of_row
-        adds, apart = adds or piece.first > 0, rows if tiles > 1 else 0
-        for share in shares:
-            self._send(share.array, piece, tiles)
-            summed = tiles * self.of_tile(share.array.sequences)
-            self._emitter.product(weights, touched, apart, share.sums, summed, adds=adds, backward=backward)
+        touched = ((tiles - 1) * rows + blocks.count * block) * self._of_row
+        adds, apart = adds or blocks.first > 0, rows if tiles > 1 else 0
+        products = []
+        for number, share in enumerate(shares):
+            product = partial(
+                self._emitter.product, weights, touched, apart, share.sums,
+                tiles * self.of_tile(share.array.sequences), adds=adds, backward=backward,
+            )  # fmt: skip
+            multiply = partial(emit_all, [] if number else brings, [product])
+            products.append(Piece(partial(self._send, share.array, blocks, tiles), multiply))
+        return products
 
     def _send(self, array: Broadcast, piece: Span, tiles: int) -> None:
         """Send some blocks, once for each tile."""

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
-from etalstm.network.cells.cell import Stage
+from etalstm.network.cells.cell import Array, Stage
 from etalstm.network.cells.operation import Operation, split_after
 from etalstm.plan.memory.arrays import CellArrays, LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
@@ -114,12 +114,16 @@ class BackwardLayer:
             self._emitter.loop, range(len(kept)), partial(self._kind, kept), partial(self._step, kept), self._period
         )
         for step in kept[-1:]:
-            emit_all(*self._delayed(self._jobs(step)[-1]))
+            self._end(step)
         for stage in self._stages:
             for propagation in stage.propagations:
                 propagation.rest(kept)
             for bias in stage.biases:
                 bias.end(steps)
+
+    def _end(self, step: int) -> None:
+        """Emit what is left of the last step that is kept."""
+        emit_all(*self._delayed(self._jobs(step)[-1]))
 
     @property
     def _period(self) -> int:
@@ -257,8 +261,7 @@ class BackwardStage:
         """Reserve scratch memory for spans of `most` tiles of units and `size` sequences."""
         tiling, vectors = self._layer.tiling, most * size
         self._vectors = Vectors(self._emitter, scratch, vectors)
-        needs_gates = not self._layer.storage.compressed or self._layer.row_map
-        self._vectors.take(self._stage.backward_arrays if needs_gates else self._stage.streamed_arrays)
+        self._vectors.take(self._arrays)
         self._delta = self._vectors.array(self._stage.deltas[0])
         steps = self._network.steps
         self.biases = self._sum_biases(scratch, steps)
@@ -273,6 +276,11 @@ class BackwardStage:
             passed = tuple(self._delta.at(n * size) for n in range(tiling.gates * most))
             vectors_of_mask = scratch.take("the mask", size), scratch.take("merged dh", size), passed
             self._masking = Masking(self._network.mask, self._layer.dh_sum, *vectors_of_mask)
+
+    @property
+    def _arrays(self) -> tuple[Array, ...]:
+        needs_gates = not self._layer.storage.compressed or self._layer.row_map
+        return self._stage.backward_arrays if needs_gates else self._stage.streamed_arrays
 
     def _sum_biases(self, scratch: Scratch, steps: int) -> Sequence[BiasSums]:
         return [BiasGradients(self._emitter, scratch, layer, steps) for layer in self._products]
@@ -353,20 +361,33 @@ class BackwardStage:
 
     def deltas(self, cells: Cells) -> None:
         """Compute the gradients of the gates and of the state before, from the gradients that arrive."""
-        stage, given = self._stage, self._arriving(cells)
-        deltas, state = split_after(stage.backward, stage.deltas)
-        self._run(cells, deltas, given)
+        self._bring_arriving(cells)
+        of_state = self._compute_deltas(cells)
+        self._store_deltas(cells)
+        self._pass_on(cells, of_state)
+        self._sum_deltas(cells)
+
+    def _compute_deltas(self, cells: Cells) -> Elsewhere:
+        """Compute the gradients of the gates from those that have arrived; give what is the state's."""
+        stage, given = self._stage, self._add_arriving(cells)
+        self._run(cells, split_after(stage.backward, stage.deltas)[0], given)
         if masking := self._masking:
             masking.bring(self._emitter, cells.step, cells.batch_tile, cells.size)
             self._vectors.select_zero(masking.mask, stage.deltas, cells.span.count, cells.size)
             if self._last:
                 self._store(stage.gradients[0], cells, masking.dh_sum)
-        self._store_deltas(cells)
+        return given
+
+    def _pass_on(self, cells: Cells, given: Elsewhere) -> None:
+        """Compute and store the gradient of the state before."""
         if self._last:
-            self._run(cells, state, given)
+            self._run(cells, split_after(self._stage.backward, self._stage.deltas)[1], given)
             self._pass_on_state(self._last.dc, cells, given[self._cell.state_gradient])
+
+    def _sum_deltas(self, cells: Cells) -> None:
+        """Note which rows are needed; add the gradients of the gates to those of the bias."""
         if self._row_map:
-            free = self._vectors.array(stage.gates[0])  # nothing of these cells reads the gates any more
+            free = self._vectors.array(self._stage.gates[0])  # nothing of these cells reads the gates any more
             self._needed.mark(self._delta, free, cells.span, cells.size, anew=cells.is_first)
         for delta, bias in zip(self._summed, self.biases, strict=True):
             bias.add(delta, cells.batch_tile, cells.span, cells.size)
@@ -376,23 +397,27 @@ class BackwardStage:
         """What the biases' gradients sum, of each product."""
         return [self._vectors.array(arrays.product.deltas[0]) for arrays in self._products]
 
-    def _arriving(self, cells: Cells) -> Elsewhere:
-        """Bring the gradients that arrive; gives the state's, which is zero after a skipped cell."""
-        last, of_state = self._last, self._cell.state_gradient
+    def _bring_arriving(self, cells: Cells) -> None:
+        """Bring the gradients that arrive from the step after this one, or from the stage after it."""
+        last = self._last
         if not last:
             for gradient, sequence in zip(self._stage.gradients, self._layer.output_gradients, strict=True):
                 self._load(gradient, cells, sequence, 0, Traffic.ACTIVATIONS)
+        elif cells.step + 1 not in self._skipped:
+            self._load(self._cell.state_gradient, cells, last.dc, 0, Traffic.ACTIVATIONS)
+            self._load(self._stage.gradients[0], cells, last.dh, 0, Traffic.ACTIVATIONS)
+
+    def _add_arriving(self, cells: Cells) -> Elsewhere:
+        """Add the gradients that arrived; give the state's, which is zero after a skipped cell."""
+        of_state, size = self._cell.state_gradient, cells.size
+        if not self._last:
             return {}
-        (gradient,) = self._stage.gradients
         after_skipped = cells.step + 1 in self._skipped
-        if not after_skipped:
-            self._load(of_state, cells, last.dc, 0, Traffic.ACTIVATIONS)
-            self._load(gradient, cells, last.dh, 0, Traffic.ACTIVATIONS)
-        dh = self._vectors.operand(gradient, cells.size)
-        above = ZERO if cells.step in self._above else self._vectors.operand("dy", cells.size)
+        dh = self._vectors.operand(self._stage.gradients[0], size)
+        above = ZERO if cells.step in self._above else self._vectors.operand("dy", size)
         below = ZERO if after_skipped else dh
-        self._emitter.vector(VectorOp.ADD, dh, above, below, outer=cells.span.count, inner=cells.size)
-        return {of_state: ZERO if after_skipped else self._vectors.operand(of_state, cells.size)}
+        self._emitter.vector(VectorOp.ADD, dh, above, below, outer=cells.span.count, inner=size)
+        return {of_state: ZERO if after_skipped else self._vectors.operand(of_state, size)}
 
     def _pass_on_state(self, dc: Arrays, cells: Cells, arriving: Operand | Parameter) -> None:
         """Store the gradient of the state before; sequences that have ended pass on the one that arrives."""

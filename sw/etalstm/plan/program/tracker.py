@@ -140,9 +140,7 @@ class Tracker:
         waits = self._distances((engine, everyone or opcode in EVERYONE), needs, most)
         dispatched = self.dispatched
         dispatched[engine] += 1
-        # The channels see what the broadcaster reads as done when the paired MAC is.
-        reader = Engine.MAC if engine == Engine.CAST else engine
-        read = dispatched[Engine.MAC] + 1 if engine == Engine.CAST else dispatched[engine]
+        reader, read = self._reader(opcode)
         for resource in reads:
             if type(resource) is VectorSet:
                 resource.reads[reader] = read
@@ -159,6 +157,18 @@ class Tracker:
                 array.writes[engine] = dispatched[engine]
                 array.sections[resource.section].write(engine, dispatched[engine])
         return waits
+
+    def _reader(self, opcode: Opcode) -> tuple[Engine, int]:
+        """Tell of which engine so many instructions must be completed until what was dispatched last has read.
+
+        The channels see what the broadcaster reads as done when the product is done: a CAST's is the next one, SENDs
+        have one each.
+        """
+        if opcode == Opcode.CAST:
+            return Engine.MAC, self.dispatched[Engine.MAC] + 1
+        if opcode == Opcode.SEND:
+            return Engine.MAC, self.dispatched[Engine.CAST]
+        return ENGINE_OF[opcode], self.dispatched[ENGINE_OF[opcode]]
 
     def _needs(self, engine: Engine, reads: Iterable[Resource], writes: Iterable[Resource], everyone: bool) -> Counts:
         """Tell how many instructions of each engine must be completed."""
