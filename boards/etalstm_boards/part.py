@@ -8,6 +8,7 @@ from etalstm_hw.compute.memory import DEEPEST_BLOCK_RAM
 from etalstm_hw.config import Config
 from etalstm_hw.contract import BINARY32
 from etalstm_hw.contract.integers import SUM_BITS
+from etalstm_hw.fp.activation import READERS
 
 _BLOCK_BITS, _BLOCK_DEPTH = 72, 512  # of a RAMB36E2 at its widest
 _ULTRA_BITS, _ULTRA_DEPTH = 72, 4096
@@ -47,7 +48,8 @@ _LABELS = {"lut": "LUTs", "dsp": "DSPs", "bram": "block RAMs", "uram": "ultra RA
 
 # As Yosys maps them; flip-flops are not estimated, nor LUTs of control logic.
 OF_PE = Resources(lut=338, dsp=4)  # multiplier 80, adder 156, operands 102 LUTs
-OF_ACTIVATION = Resources(lut=420, dsp=2, bram=2)
+OF_ACTIVATION = Resources(lut=420, dsp=2)
+OF_COEFFICIENTS = Resources(bram=2)  # for two activation units
 OF_READER = Resources(bram=4)  # of a memory port of 256 bits: what is read ahead
 OF_INTEGER_PE = Resources(dsp=1)
 
@@ -79,8 +81,8 @@ def _memory(depth: int, bits: int) -> Resources:
 
 
 def _block(depth: int, bits: int) -> Resources:
-    """Count the block RAMs of a memory."""
-    return Resources(bram=-(-bits // _BLOCK_BITS) * -(-depth // _BLOCK_DEPTH))
+    """Count the block RAMs of a memory; each is two halves, which need not belong together."""
+    return Resources(bram=Fraction(-(-2 * bits // _BLOCK_BITS), 2) * -(-depth // _BLOCK_DEPTH))
 
 
 def _ultra(depth: int, bits: int) -> Resources:
@@ -97,6 +99,7 @@ def of_channel(config: Config) -> Resources:
         *(_integer_products(config) if config.integers else _products(config)),
         OF_PE * config.lanes,
         OF_ACTIVATION * config.activation_units,
+        OF_COEFFICIENTS * -(-config.activation_units // READERS),
         OF_READER,
     ]
     return sum(units, Resources())

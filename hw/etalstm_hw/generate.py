@@ -119,7 +119,7 @@ def verilog(
 
 def channel_modules(config: Config, integer_pe=IntegerPE) -> dict[str, wiring.Component]:
     """Give the components of a channel's Verilog by the names of their modules; the last is ``channel``."""
-    units = {"multiplier": Multiplier(BINARY32), "adder": Adder(BINARY32), "activation": Activation(BINARY32)}
+    units = {"multiplier": Multiplier(BINARY32), "adder": Adder(BINARY32), "activation": Activation.sharing(BINARY32)}
     units["pe"] = pe = OmniPE(BINARY32, *(Instanced.of(name, units[name]) for name in ("multiplier", "adder")))
     if config.integers:
         units["integer_pe"] = integer_pe()

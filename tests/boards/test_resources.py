@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 from etalstm_boards.axi3 import ADDRESS_BITS, DATA_BITS
 from etalstm_boards.part import (
     OF_ACTIVATION,
+    OF_COEFFICIENTS,
     OF_INTEGER_PE,
     OF_PE,
     OF_READER,
@@ -31,7 +32,7 @@ from etalstm_hw.axi.reader import Reader
 from etalstm_hw.compute.pe import OmniPE, PEArray
 from etalstm_hw.config import preset
 from etalstm_hw.contract import BINARY32
-from etalstm_hw.fp.activation import Activation
+from etalstm_hw.fp.activation import READERS, Activation, Coefficients
 from etalstm_hw.generate import component_verilog
 from etalstm_hw.integer.memory import IntegerMemories
 
@@ -198,10 +199,11 @@ def test_shares_are_of_the_part():
     ("unit", "expected"),
     [
         (lambda: PEArray(BINARY32, 4, OmniPE.of), OF_PE * 4),
-        (lambda: Activation(BINARY32), OF_ACTIVATION),
+        (lambda: Activation.sharing(BINARY32), OF_ACTIVATION),
+        (lambda: Coefficients(READERS), OF_COEFFICIENTS),
         (lambda: Reader(ADDRESS_BITS, DATA_BITS, contract.ADDRESS_BITS), OF_READER),
     ],
-    ids=["pe", "activation", "reader"],
+    ids=["pe", "activation", "coefficients", "reader"],
 )
 def test_the_estimate_has_the_costs_of_units_as_they_are_mapped(yosys, unit, expected):
     found = report(component_verilog(unit()), "top").total
@@ -229,8 +231,8 @@ def test_the_memories_of_integers_are_estimated_as_they_are_mapped(yosys):
     one = replace(INTEGERS, integer_streams=1)
     assert (found.uram, found.bram) == (8, 4)
     assert of_channel(one).uram == found.uram
-    sums = 2 * 5  # of 8 lanes of 40 bits
-    assert of_channel(one).bram == found.bram + sums + OF_ACTIVATION.bram * one.activation_units + OF_READER.bram
+    sums, coefficients = 2 * 4.5, OF_COEFFICIENTS.bram * one.activation_units // READERS  # sums of 8 lanes of 40 bits
+    assert of_channel(one).bram == found.bram + sums + coefficients + OF_READER.bram
 
 
 def test_integers_are_in_the_estimate():

@@ -10,6 +10,7 @@ from etalstm_hw.compute.memory import LaneMemories
 from etalstm_hw.compute.pe import Operation, PEArray
 from etalstm_hw.compute.slots import SlotScheduler
 from etalstm_hw.contract import PARAMETERS, Cycle, Memory, Opcode, Status
+from etalstm_hw.fp.activation import connect_coefficients
 from etalstm_hw.stream import LaneRead, LaneWrite, Scalar, Slots, instruction_layout, vector_layout
 
 
@@ -149,6 +150,7 @@ class LaneCompute(wiring.Component):
             m.submodules[f"activation_{n}"] = unit
             m.d.comb += [unit.a.eq(vector.to_activate[n]), unit.b.eq(vector.to_pack[n])]
             self._choose(m, unit, vector)
+        connect_coefficients(m, self.units)
         m.d.comb += [
             Cat(pes.activated).eq(Cat(unit.z for unit in self.units).replicate(vector.banks)),
             pes.outside.eq(self.load.p.data),

@@ -28,6 +28,10 @@ FUNCTIONS = {VectorOp.SIGMOID: SIGMOID, VectorOp.TANH: TANH, VectorOp.PACK: PACK
 LINE = data.StructLayout({f"c{n}": bits for n, bits in enumerate(COEFFICIENT_BITS)})
 """A line of the coefficient memory."""
 
+ADDRESS_BITS = SEGMENT_BITS + (LAST - FIRST).bit_length()
+OF_COEFFICIENTS = {"address": Out(ADDRESS_BITS), "line": In(LINE)}
+"""Members of a unit whose coefficients lie outside."""
+
 SIDEBAND = data.StructLayout(
     {
         "fraction": BINARY32.mantissa,
@@ -46,6 +50,46 @@ SIDEBAND = data.StructLayout(
 """What stage 1 knows about a word, and the stages after it carry along."""
 
 
+READERS = 2
+"""Units that one memory of coefficients serves: a block RAM has two ports."""
+
+
+class Coefficients(wiring.Component):
+    """The coefficients of the tables, for some units.
+
+    Members
+    -------
+    address0, line0 … : :py:`In(range(...))`, :py:`Out(LINE)`
+        A unit's address, and the line of the one that was there a cycle ago.
+    """
+
+    def __init__(self, units):
+        self._units = units
+        ports = {f"address{n}": In(ADDRESS_BITS) for n in range(units)} | {f"line{n}": Out(LINE) for n in range(units)}
+        super().__init__(ports)
+
+    def elaborate(self, platform):
+        """A memory with a read port for each unit."""
+        m = Module()
+        lines = [LINE.const({"c0": c0, "c1": c1, "c2": c2}) for c0, c1, c2 in coefficients()]
+        m.submodules.rom = rom = Memory(shape=LINE, depth=len(lines), init=lines)
+        for n in range(self._units):
+            read = rom.read_port()
+            m.d.comb += [read.addr.eq(getattr(self, f"address{n}")), getattr(self, f"line{n}").eq(read.data)]
+        return m
+
+
+def connect_coefficients(m, units):
+    """Add the memories that units need whose coefficients lie outside."""
+    needing = [unit for unit in units if "line" in unit.signature.members]
+    for first in range(0, len(needing), READERS):
+        some = needing[first : first + READERS]
+        m.submodules[f"coefficients_{first}"] = memory = Coefficients(len(some))
+        for n, unit in enumerate(some):
+            address, line = getattr(memory, f"address{n}"), getattr(memory, f"line{n}")
+            m.d.comb += [address.eq(unit.address), unit.line.eq(line)]
+
+
 class Activation(wiring.Component):
     """Sigmoid or hyperbolic tangent of a word, or two words rounded to bfloat16 and packed into one.
 
@@ -61,12 +105,15 @@ class Activation(wiring.Component):
         a ─► address ─│─► ROM ─│─► c2·d ─│─► c1 - ─│─► ·d ─│─► c0 + ─│─► v or (1 ± v)/2 ─│─► normalise ─│─► round ─│─► z
                       1        2         3         4       5         6                   7              8          9
 
-    Two multipliers (16 × 17 and 23 × 17 bits: a DSP slice each) and a ROM of 1024 × 69 bits, two block RAMs.
+    Two multipliers (16 × 17 and 23 × 17 bits: a DSP slice each) and a ROM of 1024 × 69 bits, two block RAMs, which two
+    units may share.
 
     Parameters
     ----------
     format : FloatFormat
         Number format. The tables are those of BINARY32, and any other raises ValueError.
+    shares : bool
+        The coefficients lie outside, see :func:`connect_coefficients`.
 
     Members
     -------
@@ -78,29 +125,35 @@ class Activation(wiring.Component):
         ``tables.SIGMOID``, ``tables.TANH`` or ``tables.PACK``, a new choice every cycle.
     z : :py:`Out(format.width)`
         Result.
+    address, line : :py:`Out(ADDRESS_BITS)`, :py:`In(LINE)`
+        If it ``shares``: which coefficients are wanted, and those that were wanted a cycle ago.
     """
 
     LATENCY = 9
 
-    def __init__(self, format):
+    def __init__(self, format, shares=False):
         if format != BINARY32:
             raise ValueError(f"activation tables exist for {BINARY32}, got {format}")
-        self.format = format
-        super().__init__({"a": In(format.width), "b": In(format.width), "function": In(2), "z": Out(format.width)})
+        self.format, self._shares = format, shares
+        word = format.width
+        super().__init__(
+            {"a": In(word), "b": In(word), "function": In(2), "z": Out(word)} | (OF_COEFFICIENTS if shares else {})
+        )
+
+    @classmethod
+    def sharing(cls, format):
+        """Make a unit whose coefficients lie outside."""
+        return cls(format, shares=True)
 
     def elaborate(self, platform):
         """Lay out the stages of the pipeline, top to bottom."""
         m = Module()
-        lines = [LINE.const({"c0": c0, "c1": c1, "c2": c2}) for c0, c1, c2 in coefficients()]
-        m.submodules.rom = rom = Memory(shape=LINE, depth=len(lines), init=lines)
-        read = rom.read_port()
 
         # Stages 1 and 2
         sideband, address = self.classify(m)
         sideband = register(m, "sideband_1", sideband, SIDEBAND)
-        m.d.comb += read.addr.eq(register(m, "address", address))
+        line = self._look_up(m, register(m, "address", address))
         sideband = register(m, "sideband_2", self.round(m, sideband, register(m, "b_1", self.b)), SIDEBAND)
-        line = read.data
 
         # Stages 3 to 6: Horner's rule.
         bend = register(m, "bend", (line.c2 * sideband.fraction[:OFFSET_BITS]) >> OFFSET_BITS)
@@ -144,6 +197,15 @@ class Activation(wiring.Component):
         result = Mux(sideband.pack, word_of(sideband), computed)
         m.d.comb += self.z.eq(register(m, "result", result))
         return m
+
+    def _look_up(self, m, address):
+        """Give the coefficients at an address, a cycle later."""
+        if self._shares:
+            m.d.comb += self.address.eq(address)
+            return self.line
+        m.submodules.coefficients = memory = Coefficients(1)
+        m.d.comb += memory.address0.eq(address)
+        return memory.line0
 
     def classify(self, m):
         """Decide what becomes of the operand: tanh(y) of y = ``|a|``, or of ``|a| / 2`` for the sigmoid.

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.contract import NOTED_NOT_FINITE, NOTHING_NOTED, OF_BYTES, VectorOp
 from etalstm_hw.contract.integers import WORD_BYTES
-from etalstm_hw.fp.activation import FUNCTIONS, Activation
+from etalstm_hw.fp.activation import FUNCTIONS, OF_COEFFICIENTS, Activation
 from etalstm_hw.fp.format import OUTCOME, Float, pack
 from etalstm_hw.fp.pipeline import register, registers
 from etalstm_hw.integer.convert import Converter
@@ -194,13 +194,19 @@ class ElementUnit(wiring.Component):
     -------
     valid, a, b, limit, threshold, place, op, z
         As those of :class:`IntegerUnit`; ``op`` may be σ, tanh and PACK, too.
+    address, line : :py:`Out(...)`, :py:`In(...)`
+        Of the activation unit, if its coefficients lie outside.
     """
 
     LATENCY = Activation.LATENCY
 
     def __init__(self, format, banks, activation=Activation):
         self._activation, self._integers = activation(format), IntegerUnit(format, banks)
-        super().__init__(dict(self._integers.signature.members))
+        members = self._activation.signature.members
+        self._outside = [name for name in OF_COEFFICIENTS if name in members]
+        super().__init__(
+            dict(self._integers.signature.members) | {name: OF_COEFFICIENTS[name] for name in self._outside}
+        )
 
     def elaborate(self, platform):
         """Both at once; the integers wait."""
@@ -209,6 +215,8 @@ class ElementUnit(wiring.Component):
         given = [name for name in integers.signature.members if name != "z"]
         m.d.comb += [getattr(integers, name).eq(getattr(self, name)) for name in given]
         m.d.comb += [activation.a.eq(self.a[: len(self.b)]), activation.b.eq(self.b)]
+        if self._outside:
+            m.d.comb += [self.address.eq(activation.address), activation.line.eq(self.line)]
         with m.Switch(self.op):
             for op, function in FUNCTIONS.items():
                 with m.Case(op):

@@ -106,7 +106,7 @@ class Channel(wiring.Component):
         Something moved in the cycle before.
     """
 
-    def __init__(self, config, *, pe=OmniPE.of, activation=Activation, integer_pe=IntegerPE):
+    def __init__(self, config, *, pe=OmniPE.of, activation=Activation.sharing, integer_pe=IntegerPE):
         self.config = config
         self.pe, self.activation, self._integer_pe = pe, activation, integer_pe
         flags = ("store_done", "busy", "dma_busy", "mac_phase", "load_beats", "store_beats", "progress")

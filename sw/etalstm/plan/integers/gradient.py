@@ -142,6 +142,7 @@ class IntegerGradientLayer:
         exponents, rows = Exponents(emitter, scratch, self._arrays), tiling.rows
         norms, of_operand = (scratch.take(name, rows) for name in ("norms", "exponents"))
         exponents.begin()
+        emitter.join_parts()  # what follows touches the gradients some columns at a time
         emitter.vector(VectorOp.MULTIPLY, norms, ZERO, ZERO, inner=rows)
         most = max(1, scratch.left // (_FINISHED * rows))
         squares = scratch.take("squares", most * rows)
@@ -163,7 +164,7 @@ class IntegerGradientLayer:
         self, first: int, count: int, values: Operand, exponents: Operand, norms: Operand, squares: Operand
     ) -> None:
         emitter, rows = self._emitter, self._arrays.tiling.rows
-        location = Location(self._layer.gradient, first * rows)
+        location = Location(self._layer.gradient, first * rows, (first,))
         emitter.load(values, location, Traffic.WEIGHTS, 1, count * rows, everyone=True)
         each = values.at(0, outer=rows)
         emitter.vector(VectorOp.SCALE, each, each, exponents.at(0, outer=0), outer=count, inner=rows)

@@ -15,6 +15,8 @@ from etalstm_hw.config import Config
 from etalstm_hw.contract import Traffic, VectorOp
 from etalstm_hw.contract.integers import WEIGHT_BITS, WORD_BYTES
 
+_SETS = 3  # of buffers in the update: one is loaded, one is worked on, one is stored
+
 
 class IntegerUpdateLayer:
     """Emits one layer's update; or with ``refresh`` alone only the integers of the weights that are there.
@@ -32,18 +34,18 @@ class IntegerUpdateLayer:
 
     def emit(self) -> None:
         """Append the layer's instructions."""
-        steps = UpdateSteps(self._config, self._emitter, self._at_once(UPDATE_ARRAYS) * self._rows)
-        layer = self._layer
-        for span in self._columns(self._at_once(UPDATE_ARRAYS)):
+        layer, at_once = self._layer, self._at_once(UPDATE_ARRAYS, _SETS)
+        steps = UpdateSteps(self._config, self._emitter, at_once * self._rows, _SETS)
+        for span in self._columns(at_once):
             arrays = layer.weights, layer.gradient, layer.velocity
             locations = [Location(array, span.first * self._rows, (span.first,)) for array in arrays]
             steps.step(locations, span.count * self._rows, WEIGHT_DECAY)
         steps.biases(layer)
         self.refresh()
 
-    def _at_once(self, arrays: int) -> int:
-        """Give how many columns are worked on at a time if each vector needs so many in the scratch memory."""
-        return max(1, self._config.scratch_depth // (2 * arrays * self._rows))
+    def _at_once(self, arrays: int, sets: int = 2) -> int:
+        """Give how many columns are worked on at a time if each vector needs so many in each set of buffers."""
+        return max(1, self._config.scratch_depth // (sets * arrays * self._rows))
 
     def _columns(self, most: int) -> Iterator[Span]:
         """Go through the columns of all rows, at most so many at a time."""
@@ -86,11 +88,18 @@ class IntegerUpdateLayer:
         exponents.begin()
         self._places = exponents.take()
         exponents.with_rows(self._places, Constant.WEIGHT_PLACES, minus=True)
-        of_unit = tiling.gates * (tiling.block + self._config.lanes)  # weights and words
-        units = max(1, min(tiling.units.tiles, (scratch.left - tiling.block) // of_unit))
-        self._weights = scratch.take("weights", tiling.gates * units * tiling.block)
-        self._words = scratch.take("words of rows", tiling.block)
-        self._transposed = scratch.take("words of columns", tiling.gates * units * self._config.lanes)
+        of_unit = tiling.gates * (tiling.block + self._config.lanes) + tiling.block  # weights, words of both kinds
+        sets = 2 if scratch.left >= 2 * of_unit else 1  # one is loaded while the other is worked on
+        units = max(1, min(tiling.units.tiles, scratch.left // (sets * of_unit)))
+        self._sets = [
+            (
+                scratch.take("weights", tiling.gates * units * tiling.block),
+                scratch.take("words of rows", units * tiling.block),
+                scratch.take("words of columns", tiling.gates * units * self._config.lanes),
+            )
+            for _ in range(sets)
+        ]
+        self._turn = 0
         for operand in OPERANDS:
             for channel in range(tiling.columns_of(operand).channels):
                 for group in range(tiling.groups_of(operand)):
@@ -106,23 +115,35 @@ class IntegerUpdateLayer:
         column = before + channel * partition.per_channel + first_tile * partition.lanes
         columns = sum(map(partition.lanes_of, tiles))
         rows = Span(tiling.gates * units.first, tiling.gates * units.count)
-        self._load(self._weights, Span(column, columns), rows)
+        weights, words, transposed = self._sets[self._turn % len(self._sets)]
+        self._turn += 1
+        self._load(weights, Span(column, columns), rows)
         element = (channel * tiling.groups_of(operand) + group) * tiling.block
         for number in range(units.count):
             unit = units.first + number
-            values = self._weights.at(tiling.gates * number, outer=rows.count, inner=1)
+            values = weights.at(tiling.gates * number, outer=rows.count, inner=1)
             places = self._places.at(tiling.gates * unit, outer=0, inner=1)
-            self._make_bytes(self._words.at(0, outer=1, inner=0), values, places, columns, tiling.gates)
+            of_unit = words.at(number * tiling.block)
+            self._make_bytes(of_unit.at(0, outer=1, inner=0), values, places, columns, tiling.gates)
             location = self._arrays.rows[operand].at(unit, element)
-            self._emitter.store(self._words, location, Traffic.WEIGHTS, 1, columns)
-        self._give(operand, channel, group, rows, columns)
+            self._emitter.store(of_unit, location, Traffic.WEIGHTS, 1, columns)
+        self._give(
+            self._arrays.columns[operand].at(group, rows.first * self._config.lanes),
+            channel,
+            rows,
+            columns,
+            weights,
+            transposed,
+        )
 
     def _make_bytes(self, to: Operand, values: Operand, places: Operand, outer: int, inner: int) -> None:
         op = VectorOp.BYTES
         self._emitter.vector(op, to, values, places, outer=outer, inner=inner, bits=WEIGHT_BITS)
 
-    def _give(self, operand: str, channel: int, group: int, rows: Span, columns: int) -> None:
-        """Transpose words of a group of columns into the window of their owner, [row].
+    def _give(
+        self, to: Location, channel: int, rows: Span, columns: int, weights: Operand, transposed: Operand
+    ) -> None:
+        """Make words of a group of columns in `transposed`, and transpose them into the window of their owner, [row].
 
         Byte k of lane l is column k·lanes + l of the group.
         """
@@ -130,12 +151,11 @@ class IntegerUpdateLayer:
         whole, rest = divmod(columns, lanes)
         places = self._places.at(rows.first, outer=1, inner=0)
         for lane in range(min(columns, lanes)):
-            values = self._weights.at(lane * rows.count, outer=1, inner=lanes * rows.count)
-            to = self._transposed.at(lane, outer=lanes, inner=0)
-            self._make_bytes(to, values, places, rows.count, whole + (lane < rest))
-        packed = self._arrays.columns[operand]
+            values = weights.at(lane * rows.count, outer=1, inner=lanes * rows.count)
+            words = transposed.at(lane, outer=lanes, inner=0)
+            self._make_bytes(words, values, places, rows.count, whole + (lane < rest))
         self._emitter.transpose(
-            self._transposed.at(0, outer=lanes, inner=1), packed.at(group, rows.first * lanes), gates=rows.count,
+            transposed.at(0, outer=lanes, inner=1), to, gates=rows.count,
             target=channel, beat=0, rows=min(columns, lanes), lanes=lanes, outer_beats=lanes * beats,
             lane_beats=beats, channel_beats=self._rows * lanes * beats, read_here=True,
         )  # fmt: skip

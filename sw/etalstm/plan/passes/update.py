@@ -145,14 +145,14 @@ LEARNING_RATE = Parameter(contract.PARAMETER_LEARNING_RATE)
 
 
 class UpdateSteps:
-    """Emits updates of some vectors at a time. Two sets of buffers alternate where the scratch memory holds them.
+    """Emits updates of some vectors at a time. Sets of buffers take turns, as many as the scratch memory holds.
 
-    `most`: vectors at a time.
+    `most`: vectors at a time; `sets`: sets at most.
     """
 
-    def __init__(self, config: Config, emitter: Emitter, most: int):
+    def __init__(self, config: Config, emitter: Emitter, most: int, sets: int = UPDATE_SETS):
         self._emitter, self.most, self._turn = emitter, most, 0
-        sets = UPDATE_SETS if UPDATE_SETS * UPDATE_ARRAYS * most <= config.scratch_depth else 1
+        sets = max(1, min(sets, config.scratch_depth // (UPDATE_ARRAYS * most)))
         scratch = Scratch(config)
         names = ("weights", "gradients", "velocities", "products")
         self._sets = [tuple(scratch.take(name, most) for name in names) for _ in range(sets)]
