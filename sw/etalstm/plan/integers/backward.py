@@ -1,214 +1,30 @@
 """Programs of the backward pass with integers."""
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
 from etalstm.errors import PlanError
 from etalstm.network.cells.cell import Array, without
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.products import (
-    Broadcast,
-    Columns,
-    Multiplier,
-    Piece,
-    Share,
-    WeightGroup,
-    convert,
-    sent_early,
-)
+from etalstm.plan.integers.products import sent_early
+from etalstm.plan.integers.propagation import IntegerPropagation
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import Constant, IntegerArrays, Noted
-from etalstm.plan.memory.integer_tiling import AREAS, DIGIT_SETS
+from etalstm.plan.memory.integer_tiling import DIGIT_SETS
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
-from etalstm.plan.memory.tiling import Span, ceil_div, cut, spans
+from etalstm.plan.memory.tiling import Span, ceil_div
 from etalstm.plan.passes.backward import BackwardLayer, BackwardStage, Cells, Job
 from etalstm.plan.passes.gradient import BiasSums
-from etalstm.plan.passes.propagation import Collecting, Emit, Masking, OperandGradients, emit_all
+from etalstm.plan.passes.propagation import Collecting, Emit, OperandGradients, emit_all
 from etalstm.plan.passes.vectors import ZERO, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
-from etalstm_hw.contract import OWN_WINDOW, Memory, Traffic, VectorOp
-from etalstm_hw.contract.integers import PLANES, WORD_BYTES
+from etalstm_hw.contract import OWN_WINDOW, Traffic, VectorOp
+from etalstm_hw.contract.integers import PLANES
 
 _DIGITS = VectorOp.UPPER_DIGITS, VectorOp.LOWER_DIGITS  # by plane
-
-
-class IntegerPropagation:
-    """Emits the sums Wᵀδ of a step when its δ is there: of the units' columns first, then of the inputs'.
-
-    Groups of columns of both operands share tiles of sums. `buffer` is scratch memory for the sums of a tile. Batch
-    tiles that share loads of weights are a part of the batch; while the sums of one part are made, δ of the other one
-    is computed.
-
-    Members
-    -------
-    most_tiles, steps : int    as those of :class:`~etalstm.plan.passes.propagation.Propagation`
-    """
-
-    steps = 1
-
-    def __init__(
-        self, config: Config, emitter: Emitter, layer: LayerArrays, arrays: IntegerArrays, below: Operand,
-        buffer: Operand, passed: Operand, masking: Masking | None,
-    ):  # fmt: skip
-        self._config, self._emitter, self._layer, self._arrays = config, emitter, layer, arrays
-        self._below, self._buffer, self._passed, self._masking = below, buffer, passed, masking
-        self._multiplier = Multiplier(config, emitter)
-        tiling = arrays.tiling
-        names = ["h", *(["x"] if layer.dx else [])]
-        self._places = [(name, group) for name in names for group in range(tiling.groups_of(name))]
-        self._groups = tuple(WeightGroup(arrays.columns[name], group) for name, group in self._places)
-        of_tile, of_units = config.row_vectors, tiling.groups_of("h")
-        self._of_units = Span(0, min(ceil_div(of_units, of_tile) * of_tile, len(self._groups)))
-        self._of_inputs = Span(self._of_units.count, len(self._groups) - self._of_units.count)
-        batch, self._area = layer.batch, config.queue_depth // AREAS
-        self._stays = self._multiplier.fits(*(Columns(self._groups[f : f + n]) for f, n in self._runs(1)))
-        most = self._area // self._multiplier.of_tile(batch.size)
-        self.most_tiles = 1 if self._stays else max(1, min(most, ceil_div(batch.count, 2)))
-        self._delays = self.most_tiles < batch.count
-
-    def begin(self) -> None:
-        """Bring the weights that there is room for."""
-        for first, count in self._runs(1) if self._stays else []:
-            self._multiplier.keep(Columns(self._groups[first : first + count]))
-
-    @property
-    def lag(self) -> int:
-        """How many parts of the batch behind its products the sums of one are stored.
-
-        What is stored later need not be waited for by the element-wise work of the part that follows. It takes an area
-        more, and the sums must be there for the part's next step.
-        """
-        return 1 if len(self._parts) > 3 and len(self._areas_of_part) < AREAS else 0
-
-    @property
-    def is_early(self) -> bool:
-        """Tell whether the sums for a part are stored before the part in front of it has its next turn."""
-        return len(self._parts) > 2
-
-    def units(self, step: int, tiles: range) -> None:
-        """Sum the units' columns for the step before, and those that share a tile of sums with them."""
-        if not self._delays:
-            self._sum(self._of_units, step, tiles)
-
-    def inputs(self, step: int, tiles: range) -> None:
-        """Sum the inputs' other columns, which leave the layer."""
-        if not self._delays:
-            self._sum(self._of_inputs, step, tiles)
-
-    def delayed(self, step: int, tiles: range) -> tuple[list[Emit], list[Emit]]:
-        """Sum both for a part of the batch."""
-        return self.products(step, tiles), self.stores(step, tiles)
-
-    def products(self, step: int, tiles: range) -> list[Emit]:
-        """Give the products for a part of the batch, area by area. All areas but the last one are stored, too."""
-        emits, stores = list[Emit](), list[Emit]()
-        for number, (first, count) in enumerate(self._areas_of_part if self._delays else []):
-            places = self._places_of(number, count, step, tiles)
-            emits += [*self._multiply(first, count, step, places), *stores]
-            stores = self._store_all(first, count, step, places)
-        return emits
-
-    def stores(self, step: int, tiles: range) -> list[Emit]:
-        """Give what stores the last area of a part of the batch."""
-        if not self._delays:
-            return []
-        number, (first, count) = len(self._areas_of_part) - 1, self._areas_of_part[-1]
-        return self._store_all(first, count, step, self._places_of(number, count, step, tiles))
-
-    def left(self, step: int) -> list[Emit]:
-        """Nothing is left."""
-        return []
-
-    def shared_inputs(self, steps: Sequence[int], number: int) -> tuple[list[Emit], list[Emit]]:
-        """No steps share loads."""
-        return [], []
-
-    def rest(self, steps: Sequence[int]) -> None:
-        """Nothing is left."""
-
-    def _runs(self, tiles: int) -> Iterator[tuple[int, int]]:
-        """Give first group and groups of as many tiles of sums, for so many batch tiles, as an area holds."""
-        of_tile = self._multiplier.of_tile(self._layer.batch.size) * tiles
-        most = self._area // of_tile * self._config.row_vectors
-        for groups in (self._of_units, self._of_inputs):
-            for some in cut(groups.count, most):
-                yield groups.first + some.first, some.count
-
-    @cached_property
-    def _parts(self) -> list[int]:
-        """The first batch tiles of the parts."""
-        return [span.first for span in spans(self._layer.batch.count, self.most_tiles)]
-
-    @cached_property
-    def _areas_of_part(self) -> list[tuple[int, int]]:
-        return list(self._runs(self.most_tiles))
-
-    def _sum(self, groups: Span, step: int, tiles: range) -> None:
-        """Make and store the sums of some groups of columns."""
-        for number, (first, count) in enumerate(self._areas_of_part):
-            if groups.first <= first < groups.first + groups.count:
-                places = self._places_of(number, count, step, tiles)
-                emit_all([*self._multiply(first, count, step, places)], self._store_all(first, count, step, places))
-
-    def _places_of(self, number: int, count: int, step: int, tiles: range) -> dict[int, Operand]:
-        """Give where the sums of each batch tile lie, in the area that has the turn; `number` is that of its part."""
-        turn = (self._parts.index(tiles.start) - step * len(self._parts)) * len(self._areas_of_part) + number
-        area = Operand(Memory.SUMS, turn % AREAS * self._area)
-        of_batch_tile = ceil_div(count, self._config.row_vectors) * self._multiplier.of_tile(self._layer.batch.size)
-        return {tile: area.at(n * of_batch_tile) for n, tile in enumerate(tiles)}
-
-    def _multiply(self, first: int, count: int, step: int, places: dict[int, Operand]) -> list[Piece]:
-        """Give the products of some groups of columns, for the batch tiles of `places`."""
-        shares = [Share(self._array(step, tile), sums) for tile, sums in places.items()]
-        return self._multiplier.multiply(shares, Columns(self._groups[first : first + count]), backward=True)
-
-    def _store_all(self, first: int, count: int, step: int, places: dict[int, Operand]) -> list[Emit]:
-        """Give what stores these sums."""
-        groups = range(first, first + count)
-        return [partial(self._store_groups, groups, step, tile, sums) for tile, sums in places.items()]
-
-    def _array(self, step: int, batch_tile: int) -> Broadcast:
-        tiling, size = self._arrays.tiling, self._layer.batch.size_of(batch_tile)
-        delta, tiles = self._arrays.delta.at(step, batch_tile), tiling.units.tiles
-        return Broadcast(delta, 0, tiles, tiling.units.channels * tiles, size, True, Traffic.DELTAS)
-
-    def _store_groups(self, groups: range, step: int, batch_tile: int, sums: Operand) -> None:
-        """Convert and store the sums of some groups of columns."""
-        of_row, size = self._config.row_vectors, self._layer.batch.size_of(batch_tile)
-        for number, group in enumerate(groups):
-            tile, place = divmod(number, of_row)
-            of_group = sums.at(tile * self._multiplier.of_tile(size) + WORD_BYTES * place)
-            self._store(*self._places[group], step, batch_tile, of_group, self._buffer.at(WORD_BYTES * place * size))
-
-    def _store(self, operand: str, group: int, step: int, batch_tile: int, sums: Operand, buffer: Operand) -> None:
-        """Convert the sums of a group of columns, and store them as gradients of x or of the other operand."""
-        emitter, layer, first = self._emitter, self._layer, WORD_BYTES * group
-        size = layer.batch.size_of(batch_tile)
-        count = min(WORD_BYTES, self._arrays.tiling.columns_of(operand).tiles - first)
-        convert(emitter, self._config, buffer, sums, self._below, count, size)
-        if operand == "x":
-            assert layer.dx, "the product with x has a place for its gradient"
-            location = layer.dx.at(step, batch_tile, first)
-        else:
-            location = layer.operand_gradient.at(0, batch_tile, first)
-            self._merge(batch_tile, first, count, buffer, step)
-        emitter.store(buffer, location, Traffic.ACTIVATIONS, 1, count * size)
-
-    def _merge(self, batch_tile: int, column: int, count: int, buffer: Operand, step: int) -> None:
-        """Pass on the gradient that reached them to sequences that have ended."""
-        masking, emitter, size = self._masking, self._emitter, self._layer.batch.size_of(batch_tile)
-        if not masking:
-            return
-        if self._layer.batch.count > 1:  # the mask that the stage has brought is another tile's
-            masking.bring(emitter, step, batch_tile, size)
-        location = masking.dh_sum.at(0, batch_tile, column)
-        emitter.load(self._passed, location, Traffic.ACTIVATIONS, 1, count * size)
-        values, passed = (operand.at(0, outer=size) for operand in (buffer, self._passed))
-        emitter.vector(VectorOp.SELECT_ZERO, values, masking.mask.at(0, outer=0), passed, outer=count, inner=size)
 
 
 class IntegerBias:
