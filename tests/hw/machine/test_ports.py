@@ -14,6 +14,7 @@ from etalstm_hw.fp.activation import Activation
 from etalstm_hw.fp.add import Adder
 from etalstm_hw.fp.multiply import Multiplier
 from etalstm_hw.generate import Instanced
+from etalstm_hw.integer.pe import IntegerPE
 from etalstm_hw.machine.channel import Channel
 from etalstm_hw.machine.top import Top
 from tests.netlist import netlist_of
@@ -47,7 +48,7 @@ def combinational_paths(netlist: Netlist) -> set[tuple[str, str]]:
 
 def machine(config: Config) -> Top:
     """A machine whose arithmetic units, most of its logic, are instances."""
-    units = {name: unit(BINARY32) for name, unit in UNITS.items()}
+    units = {name: unit(BINARY32) for name, unit in UNITS.items()} | {"integer_pe": IntegerPE()}
     for unit in units.values():
         Fragment.get(unit, None)  # one of each is: Amaranth warns of those that never are
 
@@ -57,7 +58,8 @@ def machine(config: Config) -> Top:
     def pe(format):
         return OmniPE(format, instance("multiplier"), instance("adder"))
 
-    return Top(config, channel=partial(Channel, pe=pe, activation=lambda _: instance("activation")))
+    made = {"activation": lambda _: instance("activation"), "integer_pe": lambda: instance("integer_pe")}
+    return Top(config, channel=partial(Channel, pe=pe, **made))
 
 
 def smallest(config: Config) -> Config:
