@@ -9,7 +9,7 @@ import pytest
 from etalstm.cli.application import run
 from etalstm.cli.bench.epochs import ALONE, PIPELINE, SHARED, anchors, line, sum_epoch
 
-SIZES = ("bench", "epochs", "--preset", "test", "--hidden", "4", "--layers", "2", "--batch", "32", "--boards", "2")
+SIZES = ("bench", "epochs", "--preset", "test", "--hidden", "4", "--layers", "2", "--batch", "16", "--boards", "2")
 
 
 def test_an_epoch_is_shorter_in_buckets_and_on_boards(capsys):
