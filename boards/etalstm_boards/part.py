@@ -49,7 +49,7 @@ _LABELS = {"lut": "LUTs", "dsp": "DSPs", "bram": "block RAMs", "uram": "ultra RA
 # As Yosys maps them; flip-flops are not estimated, nor LUTs of control logic.
 OF_PE = Resources(lut=338, dsp=4)  # multiplier 80, adder 156, operands 102 LUTs
 OF_ACTIVATION = Resources(lut=420, dsp=2)
-OF_COEFFICIENTS = Resources(bram=2)  # for two activation units
+OF_COEFFICIENTS = Resources(bram=2)  # for READERS activation units
 OF_READER = Resources(bram=4)  # of a memory port of 256 bits: what is read ahead
 OF_INTEGER_PE = Resources(dsp=1)
 

@@ -8,7 +8,7 @@ from numba import njit
 from etalstm.formats import codec
 from etalstm.golden import activation
 from etalstm.golden.arithmetic import add, finish, multiply, plus, times
-from etalstm.network.arithmetic import SMALLEST, exponent_of, scaled
+from etalstm.network.arithmetic import exponent_of
 from etalstm.plan.memory.tiling import ceil_div
 from etalstm.plan.program.volume import blocks_of, rows_of_a_lane
 from etalstm.plan.program.walk import walk
@@ -27,6 +27,7 @@ from etalstm_hw.contract import (
     VectorOp,
 )
 from etalstm_hw.contract.integers import largest_mantissa
+from tests.plan.integer_operations import integer_operation
 
 MINUS_ZERO = np.float32(-0.0)
 
@@ -395,29 +396,3 @@ class Interpreter:
                 mine = array[stream * own : (stream + 1) * own]
                 into = sums[:, stream, first : first + len(mine)]
                 into[:] = np.einsum("bk,ckvl->cbvl", mine, rows) + (into if f["adds"] else 0)
-
-
-def integer_operation(op, a, b, bits):
-    """Give what an operation on integers makes, uint32; a and b are float32, of partial sums a is int64."""
-    words = a.astype(np.int32).view(np.uint32) if a.dtype == np.int64 else a.view(np.uint32)
-    other = b.view(np.uint32)
-    exponent = (other.astype(np.int64) + 512) % 1024 - 512
-    match op:
-        case VectorOp.CONVERT:
-            sums = a if a.dtype == np.int64 else words.view(np.int32).astype(np.int64)
-            return scaled(sums, exponent).view(np.uint32)
-        case VectorOp.QUANTISE:
-            limit = largest_mantissa(bits)
-            rounded = np.rint(np.ldexp(words.view(np.float32).astype(np.float64), exponent))
-            return np.clip(rounded, -limit, limit).astype(np.int32).view(np.uint32)
-        case VectorOp.SCALE:
-            values = np.ldexp(words.view(np.float32).astype(np.float64), exponent).astype(np.float32)
-            return np.where(np.abs(values) < SMALLEST, np.copysign(np.float32(0), values), values).view(np.uint32)
-        case VectorOp.EXPONENT:
-            return exponent_of(np.abs(words.view(np.float32))).astype(np.int32).view(np.uint32)
-        case VectorOp.LARGEST:
-            return np.maximum(words & 0x7FFFFFFF, other & 0x7FFFFFFF)
-        case VectorOp.ADD_INTEGERS:
-            return words + other
-        case VectorOp.SUBTRACT_INTEGERS:
-            return words - other

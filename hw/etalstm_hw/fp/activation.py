@@ -28,8 +28,9 @@ FUNCTIONS = {VectorOp.SIGMOID: SIGMOID, VectorOp.TANH: TANH, VectorOp.PACK: PACK
 LINE = data.StructLayout({f"c{n}": bits for n, bits in enumerate(COEFFICIENT_BITS)})
 """A line of the coefficient memory."""
 
-ADDRESS_BITS = SEGMENT_BITS + (LAST - FIRST).bit_length()
-OF_COEFFICIENTS = {"address": Out(ADDRESS_BITS), "line": In(LINE)}
+BINADE_BITS = (LAST - FIRST).bit_length()
+ADDRESS_BITS = SEGMENT_BITS + BINADE_BITS
+LOOK_UP = {"address": Out(ADDRESS_BITS), "line": In(LINE)}
 """Members of a unit whose coefficients lie outside."""
 
 SIDEBAND = data.StructLayout(
@@ -49,7 +50,6 @@ SIDEBAND = data.StructLayout(
 )
 """What stage 1 knows about a word, and the stages after it carry along."""
 
-
 READERS = 2
 """Units that one memory of coefficients serves: a block RAM has two ports."""
 
@@ -57,9 +57,14 @@ READERS = 2
 class Coefficients(wiring.Component):
     """The coefficients of the tables, for some units.
 
+    Parameters
+    ----------
+    units : int
+        How many read at a time.
+
     Members
     -------
-    address0, line0 … : :py:`In(range(...))`, :py:`Out(LINE)`
+    address0, line0 … : :py:`In(ADDRESS_BITS)`, :py:`Out(LINE)`
         A unit's address, and the line of the one that was there a cycle ago.
     """
 
@@ -80,7 +85,7 @@ class Coefficients(wiring.Component):
 
 
 def connect_coefficients(m, units):
-    """Add the memories that units need whose coefficients lie outside."""
+    """Add memories of coefficients for those of some units that have none of their own."""
     needing = [unit for unit in units if "line" in unit.signature.members]
     for first in range(0, len(needing), READERS):
         some = needing[first : first + READERS]
@@ -137,7 +142,7 @@ class Activation(wiring.Component):
         self.format, self._shares = format, shares
         word = format.width
         super().__init__(
-            {"a": In(word), "b": In(word), "function": In(2), "z": Out(word)} | (OF_COEFFICIENTS if shares else {})
+            {"a": In(word), "b": In(word), "function": In(2), "z": Out(word)} | (LOOK_UP if shares else {})
         )
 
     @classmethod
@@ -236,8 +241,7 @@ class Activation(wiring.Component):
             sideband.nan.eq(a.is_nan),
             sideband.pack.eq(pack),
         ]
-        binades = (LAST - FIRST).bit_length()
-        return sideband, Cat(a.fraction[-SEGMENT_BITS:], binade[:binades])
+        return sideband, Cat(a.fraction[-SEGMENT_BITS:], binade[:BINADE_BITS])
 
     def round(self, m, sideband, b):
         """Give what is known of the first operand, its word replaced by both operands' halves if they are packed."""

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.contract import NOTED_NOT_FINITE, NOTHING_NOTED, OF_BYTES, VectorOp
 from etalstm_hw.contract.integers import WORD_BYTES
-from etalstm_hw.fp.activation import FUNCTIONS, OF_COEFFICIENTS, Activation
+from etalstm_hw.fp.activation import FUNCTIONS, LOOK_UP, Activation
 from etalstm_hw.fp.format import OUTCOME, Float, pack
 from etalstm_hw.fp.pipeline import register, registers
 from etalstm_hw.integer.convert import Converter
@@ -202,11 +202,8 @@ class ElementUnit(wiring.Component):
 
     def __init__(self, format, banks, activation=Activation):
         self._activation, self._integers = activation(format), IntegerUnit(format, banks)
-        members = self._activation.signature.members
-        self._outside = [name for name in OF_COEFFICIENTS if name in members]
-        super().__init__(
-            dict(self._integers.signature.members) | {name: OF_COEFFICIENTS[name] for name in self._outside}
-        )
+        self._looks_up = "line" in self._activation.signature.members
+        super().__init__(dict(self._integers.signature.members) | (LOOK_UP if self._looks_up else {}))
 
     def elaborate(self, platform):
         """Both at once; the integers wait."""
@@ -215,7 +212,7 @@ class ElementUnit(wiring.Component):
         given = [name for name in integers.signature.members if name != "z"]
         m.d.comb += [getattr(integers, name).eq(getattr(self, name)) for name in given]
         m.d.comb += [activation.a.eq(self.a[: len(self.b)]), activation.b.eq(self.b)]
-        if self._outside:
+        if self._looks_up:
             m.d.comb += [self.address.eq(activation.address), activation.line.eq(self.line)]
         with m.Switch(self.op):
             for op, function in FUNCTIONS.items():

@@ -7,7 +7,6 @@ from typing import Any
 from etalstm.errors import PlanError
 from etalstm.network.cells.cell import Array, without
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.products import sent_early
 from etalstm.plan.integers.propagation import IntegerPropagation
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import Constant, IntegerArrays, Noted
@@ -15,7 +14,8 @@ from etalstm.plan.memory.integer_tiling import DIGIT_SETS
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
 from etalstm.plan.memory.tiling import Span, ceil_div
-from etalstm.plan.passes.backward import BackwardLayer, BackwardStage, Cells, Job
+from etalstm.plan.passes.backward import BackwardLayer
+from etalstm.plan.passes.backward_stage import BackwardStage, Cells, Job
 from etalstm.plan.passes.gradient import BiasSums
 from etalstm.plan.passes.propagation import Collecting, Emit, OperandGradients, emit_all
 from etalstm.plan.passes.vectors import ZERO, Steps
@@ -71,6 +71,8 @@ class IntegerBias:
 class IntegerBackwardStage(BackwardStage):
     """Emits the backward pass of a cell of one stage, with products of integers."""
 
+    prepares_early = True
+
     def __init__(
         self, config: Config, emitter: Emitter, scratch: Scratch, network: NetworkMap,
         products: tuple[LayerArrays, ...], skipped: Steps, above: Steps, skips: bool,
@@ -113,25 +115,17 @@ class IntegerBackwardStage(BackwardStage):
         """Bring the weights of Wᵀδ that there is room for."""
         self._propagation.begin()
 
-    @property
-    def propagation(self) -> IntegerPropagation:
-        """What emits the sums Wᵀδ."""
-        return self._propagation
-
-    def all_deltas(self, step: int, tiles: range, products: list[Emit], stores: list[Emit]) -> None:
-        """Compute δ of some batch tiles; nothing is prepared for what follows."""
-        self.of_part(step, tiles, products, stores, [])
-
-    def of_part(
-        self, step: int, tiles: range, products: list[Emit], stores: list[Emit], following: list[Cells]
+    def all_deltas(
+        self, step: int, tiles: range, products: list[Emit], stores: list[Emit], following: Sequence[Job]
     ) -> None:
-        """Compute δ of a part of the batch, whose first cells are prepared, and prepare the first ones that follow.
+        """Compute δ of a part of the batch.
 
         Pieces of the products come before each span of cells, and run beside it. What the next cells need is brought as
         soon as these need their memory no more: while their δ is transposed and summed.
         """
-        every, products = list(self.spans(step, tiles)), sent_early(products)
-        for number, (cells, after) in enumerate(zip_longest(every, [*every[1:], *following])):
+        every = list(self.spans(step, tiles))
+        first_of_next = [next(self.spans(step, tiles)) for _, step, tiles in following]
+        for number, (cells, after) in enumerate(zip_longest(every, [*every[1:], *first_of_next])):
             first, end = (count * len(products) // len(every) for count in (number, number + 1))
             emit_all(products[first:end])
             if not self._has_arrived(cells):
@@ -230,38 +224,3 @@ class IntegerBackwardLayer(BackwardLayer):
             assert isinstance(stage, IntegerBackwardStage)
             stage.begin()
         super().emit(steps)
-
-    def _step(self, kept: list[int], number: int) -> None:
-        """Emit one of the kept steps; while δ of a part of the batch is computed, the part before it is multiplied."""
-        jobs, following = self._jobs(kept[number]), kept[number + 1 : number + 2]
-        earlier = [job for step in kept[max(0, number - 1) : number] for job in self._jobs(step)]
-        after = [job for step in following for job in self._jobs(step)]
-        for position, (stage, step, tiles) in enumerate(jobs):
-            products, stores = self._beside([*earlier, *jobs[:position]])
-            first = [next(stage.spans(step, tiles)) for stage, step, tiles in (jobs[position + 1 :] or after)[:1]]
-            assert isinstance(stage, IntegerBackwardStage)
-            stage.of_part(step, tiles, products, stores, first)
-            for propagation in stage.propagations:
-                propagation.units(step, tiles)
-                propagation.inputs(step, tiles)
-
-    def _beside(self, done: list[Job]) -> tuple[list[Emit], list[Emit]]:
-        """Give the products, and then the stores, that come with the δ of a job, behind those that are done."""
-        propagation, last = self._propagation, len(done) - 1 - self._propagation.lag
-        products = [emit for _, step, tiles in done[-1:] for emit in propagation.products(step, tiles)]
-        stores = [emit for _, step, tiles in done[last:][:1] if last >= 0 for emit in propagation.stores(step, tiles)]
-        return products, stores
-
-    def _end(self, step: int) -> None:
-        """Emit what is left of the last jobs."""
-        done, lag = self._jobs(step), self._propagation.lag
-        products, stores = self._beside(done)
-        emit_all(stores if lag else [], sent_early(products))
-        for _, _, tiles in done[-1:]:
-            emit_all(self._propagation.stores(step, tiles))
-
-    @property
-    def _propagation(self) -> IntegerPropagation:
-        (stage,) = self._stages
-        assert isinstance(stage, IntegerBackwardStage)
-        return stage.propagation

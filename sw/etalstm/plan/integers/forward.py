@@ -111,7 +111,7 @@ class IntegerForwardStage(ForwardStage):
         return Broadcast(location, 0, groups, blocks, job.size, False, Traffic.ACTIVATIONS)
 
     def _sum(self, operand: str, shares: Sequence[Share], span: Span) -> list[Emit]:
-        return [*self._multiplier.multiply(shares, self._columns(operand, span))]
+        return self._multiplier.multiply(shares, self._columns(operand, span))
 
     @property
     def _brings_ahead(self) -> bool:

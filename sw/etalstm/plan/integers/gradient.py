@@ -4,16 +4,7 @@ from functools import partial
 from itertools import count, product
 
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.products import (
-    Broadcast,
-    Columns,
-    Multiplier,
-    OperandGroup,
-    Piece,
-    Share,
-    convert,
-    sent_early,
-)
+from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, OperandGroup, Share, convert, sent_early
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import OPERANDS, Constant, IntegerArrays
 from etalstm.plan.memory.network_map import NetworkMap
@@ -76,7 +67,7 @@ class IntegerGradientLayer:
             half = Operand(Memory.SUMS, self._half * (self._turn % 2))
             self._turn += 1
             sums = {run: half.at(n * of_run) for n, run in enumerate(runs[some.first : some.first + some.count])}
-            emits += [*self._sum(sums, columns), *left]
+            emits += self._sum(sums, columns) + left
             left = [partial(self._give_all, *run, places, of_one) for run, of_one in sums.items()]
         emit_all(sent_early(emits + left))
 
@@ -84,9 +75,9 @@ class IntegerGradientLayer:
         """Give the rows of a run; no run has more than the first one."""
         return self._arrays.tiling.row_runs[number].count * self._config.lanes
 
-    def _sum(self, sums: dict[tuple[int, int], Operand], columns: Columns) -> list[Piece]:
+    def _sum(self, sums: dict[tuple[int, int], Operand], columns: Columns) -> list[Emit]:
         """Give what sums dW of some groups of columns and some runs, each a channel and the number of a run of rows."""
-        tiling, transposed, products = self._arrays.tiling, self._arrays.transposed, list[Piece]()
+        tiling, transposed, products = self._arrays.tiling, self._arrays.transposed, list[Emit]()
         for steps in self._runs:
             blocks, kinds = len(steps) * tiling.pair_blocks, (Traffic.DELTAS, Traffic.ACTIVATIONS)
             shares = [

@@ -138,7 +138,7 @@ class Columns:
         return self.groups[0].elements
 
 
-_AHEAD = 2  # arrays that are asked for before those in front of them have been multiplied: one for each bank
+_AHEAD = 2  # arrays that are asked for before those in front of them are multiplied
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Multiplier:
 
     def multiply(
         self, shares: Sequence[Share], columns: Columns, *, adds: bool = False, backward: bool = False
-    ) -> list[Piece]:
+    ) -> list[Emit]:
         """Give what sums the products of arrays and a matrix, added to others or not.
 
         Some of the weights are brought once for all arrays, which differ in their sequences alone.
@@ -215,7 +215,7 @@ class Multiplier:
                     f"{2 * block * self._of_row} vectors"
                 )
             most, tiles = min(most, max(1, at_once // tiles)), min(tiles, at_once)
-        products: list[Piece] = []
+        products = list[Emit]()
         for some in cut(len(columns.groups), tiles * self._of_row):
             of_some = Columns(columns.groups[some.first : some.first + some.count], columns.element)
             first = some.first // self._of_row
@@ -226,7 +226,7 @@ class Multiplier:
 
     def _multiply(
         self, shares: Sequence[Share], blocks: Span, columns: Columns, kept: Operand | None, adds: bool, backward: bool
-    ) -> list[Piece]:
+    ) -> list[Emit]:
         """Give the products of some blocks of each array; with the first one their weights are brought."""
         block, tiles = WORD_BYTES * self._config.lanes, ceil_div(len(columns.groups), self._of_row)
         first = columns.element + blocks.first * block
@@ -242,7 +242,7 @@ class Multiplier:
             rows, weights = columns.elements, kept.at(first * self._of_row)
         touched = ((tiles - 1) * rows + blocks.count * block) * self._of_row
         adds, apart = adds or blocks.first > 0, rows if tiles > 1 else 0
-        products = []
+        products = list[Emit]()
         for number, share in enumerate(shares):
             product = partial(
                 self._emitter.product, weights, touched, apart, share.sums,

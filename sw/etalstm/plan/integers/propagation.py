@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
-from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, Piece, Share, WeightGroup, convert
+from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, Share, WeightGroup, convert, sent_early
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import IntegerArrays
 from etalstm.plan.memory.integer_tiling import AREAS
 from etalstm.plan.memory.operands import Operand
 from etalstm.plan.memory.tiling import Span, ceil_div, cut, spans
-from etalstm.plan.passes.propagation import Emit, Masking, emit_all
+from etalstm.plan.passes.propagation import Emit, Masking, Part, emit_all
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp
@@ -56,18 +56,18 @@ class IntegerPropagation:
             self._multiplier.keep(Columns(self._groups[first : first + count]))
 
     @property
-    def lag(self) -> int:
-        """How many parts of the batch behind its products the sums of one are stored.
+    def is_early(self) -> bool:
+        """Tell whether the sums for a part are stored before the part in front of it has its next turn."""
+        return len(self._parts) > 2
+
+    @property
+    def _lag(self) -> int:
+        """How many parts behind its products the sums of one are stored.
 
         What is stored later need not be waited for by the element-wise work of the part that follows. It takes an area
         more, and the sums must be there for the part's next step.
         """
         return 1 if len(self._parts) > 3 and len(self._areas_of_part) < AREAS else 0
-
-    @property
-    def is_early(self) -> bool:
-        """Tell whether the sums for a part are stored before the part in front of it has its next turn."""
-        return len(self._parts) > 2
 
     def units(self, step: int, tiles: range) -> None:
         """Sum the units' columns for the step before, and those that share a tile of sums with them."""
@@ -79,25 +79,35 @@ class IntegerPropagation:
         if not self._delays:
             self._sum(self._of_inputs, step, tiles)
 
-    def delayed(self, step: int, tiles: range) -> tuple[list[Emit], list[Emit]]:
-        """Sum both for a part of the batch."""
-        return self.products(step, tiles), self.stores(step, tiles)
+    def delayed(self, done: Sequence[Part]) -> tuple[list[Emit], list[Emit]]:
+        """Give the products of the last part that is done, and the stores of that part or of one before it."""
+        stored = done[: len(done) - self._lag][-1:]
+        return self._products(done[-1:]), self._stores(stored)
 
-    def products(self, step: int, tiles: range) -> list[Emit]:
-        """Give the products for a part of the batch, area by area. All areas but the last one are stored, too."""
-        emits, stores = list[Emit](), list[Emit]()
-        for number, (first, count) in enumerate(self._areas_of_part if self._delays else []):
-            places = self._places_of(number, count, step, tiles)
-            emits += [*self._multiply(first, count, step, places), *stores]
-            stores = self._store_all(first, count, step, places)
-        return emits
+    def ended(self, done: Sequence[Part]) -> list[Emit]:
+        """Give the last part's products, and the stores that are left."""
+        earlier = done[len(done) - 1 - self._lag : -1]
+        return self._stores(earlier) + self._products(done[-1:]) + self._stores(done[-1:])
 
-    def stores(self, step: int, tiles: range) -> list[Emit]:
-        """Give what stores the last area of a part of the batch."""
-        if not self._delays:
-            return []
+    def _products(self, parts: Sequence[Part]) -> list[Emit]:
+        """Give the products for parts of the batch, area by area. All areas but the last one are stored, too."""
+        emits = list[Emit]()
+        for step, tiles in parts if self._delays else ():
+            stores = list[Emit]()
+            for number, (first, count) in enumerate(self._areas_of_part):
+                places = self._places_of(number, count, step, tiles)
+                emits += self._multiply(first, count, step, places) + stores
+                stores = self._store_all(first, count, step, places)
+        return sent_early(emits)
+
+    def _stores(self, parts: Sequence[Part]) -> list[Emit]:
+        """Give what stores the last area of parts of the batch."""
         number, (first, count) = len(self._areas_of_part) - 1, self._areas_of_part[-1]
-        return self._store_all(first, count, step, self._places_of(number, count, step, tiles))
+        return [
+            emit
+            for step, tiles in (parts if self._delays else ())
+            for emit in self._store_all(first, count, step, self._places_of(number, count, step, tiles))
+        ]
 
     def left(self, step: int) -> list[Emit]:
         """Nothing is left."""
@@ -132,7 +142,7 @@ class IntegerPropagation:
         for number, (first, count) in enumerate(self._areas_of_part):
             if groups.first <= first < groups.first + groups.count:
                 places = self._places_of(number, count, step, tiles)
-                emit_all([*self._multiply(first, count, step, places)], self._store_all(first, count, step, places))
+                emit_all(self._multiply(first, count, step, places), self._store_all(first, count, step, places))
 
     def _places_of(self, number: int, count: int, step: int, tiles: range) -> dict[int, Operand]:
         """Give where the sums of each batch tile lie, in the area that has the turn; `number` is that of its part."""
@@ -141,7 +151,7 @@ class IntegerPropagation:
         of_batch_tile = ceil_div(count, self._config.row_vectors) * self._multiplier.of_tile(self._layer.batch.size)
         return {tile: area.at(n * of_batch_tile) for n, tile in enumerate(tiles)}
 
-    def _multiply(self, first: int, count: int, step: int, places: dict[int, Operand]) -> list[Piece]:
+    def _multiply(self, first: int, count: int, step: int, places: dict[int, Operand]) -> list[Emit]:
         """Give the products of some groups of columns, for the batch tiles of `places`."""
         shares = [Share(self._array(step, tile), sums) for tile, sums in places.items()]
         return self._multiplier.multiply(shares, Columns(self._groups[first : first + count]), backward=True)

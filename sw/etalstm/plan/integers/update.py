@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import NamedTuple
 
 from etalstm.plan.integers.exponents import Exponents
 from etalstm.plan.memory.arrays import LayerArrays
@@ -16,6 +17,14 @@ from etalstm_hw.contract import Traffic, VectorOp
 from etalstm_hw.contract.integers import WEIGHT_BITS, WORD_BYTES
 
 _SETS = 3  # of buffers in the update: one is loaded, one is worked on, one is stored
+
+
+class _Buffers(NamedTuple):
+    """Scratch memory for weights of a group of columns, and for the words that are made of them."""
+
+    weights: Operand
+    of_rows: Operand
+    of_columns: Operand
 
 
 class IntegerUpdateLayer:
@@ -92,7 +101,7 @@ class IntegerUpdateLayer:
         sets = 2 if scratch.left >= 2 * of_unit else 1  # one is loaded while the other is worked on
         units = max(1, min(tiling.units.tiles, scratch.left // (sets * of_unit)))
         self._sets = [
-            (
+            _Buffers(
                 scratch.take("weights", tiling.gates * units * tiling.block),
                 scratch.take("words of rows", units * tiling.block),
                 scratch.take("words of columns", tiling.gates * units * self._config.lanes),
@@ -115,35 +124,27 @@ class IntegerUpdateLayer:
         column = before + channel * partition.per_channel + first_tile * partition.lanes
         columns = sum(map(partition.lanes_of, tiles))
         rows = Span(tiling.gates * units.first, tiling.gates * units.count)
-        weights, words, transposed = self._sets[self._turn % len(self._sets)]
+        buffers = self._sets[self._turn % len(self._sets)]
         self._turn += 1
-        self._load(weights, Span(column, columns), rows)
+        self._load(buffers.weights, Span(column, columns), rows)
         element = (channel * tiling.groups_of(operand) + group) * tiling.block
         for number in range(units.count):
             unit = units.first + number
-            values = weights.at(tiling.gates * number, outer=rows.count, inner=1)
+            values = buffers.weights.at(tiling.gates * number, outer=rows.count, inner=1)
             places = self._places.at(tiling.gates * unit, outer=0, inner=1)
-            of_unit = words.at(number * tiling.block)
+            of_unit = buffers.of_rows.at(number * tiling.block)
             self._make_bytes(of_unit.at(0, outer=1, inner=0), values, places, columns, tiling.gates)
             location = self._arrays.rows[operand].at(unit, element)
             self._emitter.store(of_unit, location, Traffic.WEIGHTS, 1, columns)
-        self._give(
-            self._arrays.columns[operand].at(group, rows.first * self._config.lanes),
-            channel,
-            rows,
-            columns,
-            weights,
-            transposed,
-        )
+        to = self._arrays.columns[operand].at(group, rows.first * self._config.lanes)
+        self._give(to, channel, rows, columns, buffers)
 
     def _make_bytes(self, to: Operand, values: Operand, places: Operand, outer: int, inner: int) -> None:
         op = VectorOp.BYTES
         self._emitter.vector(op, to, values, places, outer=outer, inner=inner, bits=WEIGHT_BITS)
 
-    def _give(
-        self, to: Location, channel: int, rows: Span, columns: int, weights: Operand, transposed: Operand
-    ) -> None:
-        """Make words of a group of columns in `transposed`, and transpose them into the window of their owner, [row].
+    def _give(self, to: Location, channel: int, rows: Span, columns: int, buffers: _Buffers) -> None:
+        """Make words of a group of columns, and transpose them into the window of their owner, [row].
 
         Byte k of lane l is column k·lanes + l of the group.
         """
@@ -151,11 +152,11 @@ class IntegerUpdateLayer:
         whole, rest = divmod(columns, lanes)
         places = self._places.at(rows.first, outer=1, inner=0)
         for lane in range(min(columns, lanes)):
-            values = weights.at(lane * rows.count, outer=1, inner=lanes * rows.count)
-            words = transposed.at(lane, outer=lanes, inner=0)
+            values = buffers.weights.at(lane * rows.count, outer=1, inner=lanes * rows.count)
+            words = buffers.of_columns.at(lane, outer=lanes, inner=0)
             self._make_bytes(words, values, places, rows.count, whole + (lane < rest))
         self._emitter.transpose(
-            transposed.at(0, outer=lanes, inner=1), to, gates=rows.count,
+            buffers.of_columns.at(0, outer=lanes, inner=1), to, gates=rows.count,
             target=channel, beat=0, rows=min(columns, lanes), lanes=lanes, outer_beats=lanes * beats,
             lane_beats=beats, channel_beats=self._rows * lanes * beats, read_here=True,
         )  # fmt: skip

@@ -80,6 +80,9 @@ class Collecting:
             yield Span(tiles.first + span.first, span.count), sums.at(span.first)
 
 
+Part = tuple[int, range]  # a step, and some batch tiles
+
+
 class OperandGradients(Protocol):
     """What emits the sums Wᵀδ of a product; see :class:`Propagation`."""
 
@@ -95,8 +98,11 @@ class OperandGradients(Protocol):
     def left(self, step: int) -> list[Emit]:
         """Give what stores sums that are not stored yet."""
 
-    def delayed(self, step: int, tiles: range) -> tuple[list[Emit], list[Emit]]:
-        """Give sums of some batch tiles, and their stores, that run while the next δ is computed."""
+    def delayed(self, done: Several[Part]) -> tuple[list[Emit], list[Emit]]:
+        """Give products, and stores of sums, that run while the next δ is computed: of parts whose δ is there."""
+
+    def ended(self, done: Several[Part]) -> list[Emit]:
+        """Give what was delayed of the last parts, and is left when no δ follows."""
 
     def shared_inputs(self, steps: Several[int], number: int) -> tuple[list[Emit], list[Emit]]:
         """Give a piece of the sums of inputs that steps share."""
@@ -181,9 +187,13 @@ class Propagation:
         left, self._left = self._left, []
         return [partial(store, step) for store in left]
 
-    def delayed(self, step: int, tiles: range) -> tuple[list[Emit], list[Emit]]:
+    def delayed(self, done: Several[Part]) -> tuple[list[Emit], list[Emit]]:
         """None are."""
         return [], []
+
+    def ended(self, done: Several[Part]) -> list[Emit]:
+        """Nothing is left."""
+        return []
 
     def shared_inputs(self, steps: Several[int], number: int) -> tuple[list[Emit], list[Emit]]:
         """Give a piece of the inputs' sums of a block, which is `steps` steps that share loads.
