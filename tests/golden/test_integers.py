@@ -45,7 +45,7 @@ def to_float32(total, exponent):
     """The definition's ``scaled``: an integer as float32, once rounded, times a power of two."""
     exact = Fraction(float(np.float32(total))) * power(exponent)
     if abs(exact) < power(-126):
-        return np.float32(-0.0 if total < 0 else 0.0)
+        return np.float32(0)
     return np.float32(float(exact)) if abs(exact) < power(128) else np.float32(np.copysign(np.inf, total))
 
 

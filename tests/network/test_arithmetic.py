@@ -44,7 +44,7 @@ def test_the_largest_mantissas(bits, limit):
 def test_a_sum_becomes_float32_with_one_rounding_and_no_subnormals():
     assert scaled(np.array([2**24 + 1, 2**24 + 3, -(2**25 + 2)]), 0).tolist() == [2**24, 2**24 + 4, -(2**25)]
     tiny = scaled(np.array([3, -3, 4, 0]), -128)
-    assert tiny.tolist() == [0, 0, 2.0**-126, 0] and np.signbit(tiny).tolist() == [False, True, False, False]
+    assert tiny.tolist() == [0, 0, 2.0**-126, 0] and not np.signbit(tiny).any()
     assert scaled(np.array([-1, 1]), 128).tolist() == [-np.inf, np.inf]
 
 

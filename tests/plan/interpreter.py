@@ -241,7 +241,8 @@ class Interpreter:
             if op == VectorOp.QUANTISE:
                 self._note(*values, f["bits"])
             if op in OPS_OF_INTEGERS:
-                scratch.view(np.uint32)[:, d] = integer_operation(op, *values, f["bits"])
+                places = 8 * (np.resize(np.arange(f["inner"], dtype=np.uint32), len(d)) % 4)[:, None]
+                scratch.view(np.uint32)[:, d] = integer_operation(op, *values, f["bits"], places)
             else:
                 scratch[:, d] = self._compute(op, *values, scratch[:, d])
 

@@ -74,6 +74,23 @@ def test_cells_are_skipped(share):
     same_training(preset("test-int8"), NetworkShape(5, 9, 2), 3, 6, masked=True, skip_cells=share, iterations=3)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "batch", "thresholds", "refresh"),
+    [
+        ((5, 9, 2), 3, 0.1, 0),
+        ((3, 40, 3), 5, ((0.3, 0.05), (0.02, 0.1), 0.2), 3),
+        ((70, 20, 4), 9, 0.05, 0),
+        ((5, 9), 4, (1.5,), 0),
+        ((5, 9, 2), 4, 0.0, 2),
+    ],
+)
+@pytest.mark.parametrize("name", ["test-int8", "sim-int8"])
+def test_only_changes_are_sent(name, sizes, batch, thresholds, refresh):
+    how = Execution(Storage("ms1-bf16", 0.05), delta_inputs=DeltaInputs(thresholds, refresh), arithmetic=INT8)
+    shape = TrainingShape(NetworkShape(*sizes), batch, 6, how, masked=batch > 3)
+    assert_same_training(interpreted(preset(name)), shape, iterations=3, seed=3, skip_cells=0.7 if batch > 4 else 0.0)
+
+
 def test_slices_change_nothing():
     session = same_training(preset("test-int8"), NetworkShape(5, 9), 6, 3, slices=3)
     assert session.plan.map.division.slices == 1
@@ -84,11 +101,6 @@ def test_slices_change_nothing():
     [
         (NetworkShape(3, 5), Execution(arithmetic="int16"), "integers of this machine have 8 bits"),
         (NetworkShape(3, 5, 1, "hlstm"), Execution(arithmetic="int8"), "cells of one product"),
-        (
-            NetworkShape(3, 5),
-            Execution(arithmetic="int8", delta_inputs=DeltaInputs.of(0.1)),
-            "does not do delta inputs",
-        ),
         (NetworkShape(3, 5), Execution(arithmetic="int8", shared_tokens=4), "does not do shared tokens"),
     ],
 )

@@ -31,7 +31,7 @@ class Element(data.StructLayout):
     a_source, b_source : where the operands come from, each a :class:`Source`
     a, b, d : addresses of operands and result
     bits : of an integer
-    place : which byte of a word it makes, if it makes one
+    place : which byte of a word it makes or takes, if it does
     after : it may be issued only when every result before it is written
     end : the last of an instruction
     """

@@ -85,7 +85,7 @@ class VectorOp(IntEnum):
     # SUM_BITS. An exponent is the integer in the ten lower bits of b, with its sign. BYTES and the two of digits make
     # words of four bytes: that of element n of the inner loop is byte n modulo 4, the bytes above it are 0, those below
     # it are of the elements before it in this loop.
-    CONVERT = 9  #: the integer a as float32, rounded once, times 2^b: of what is below 2^-126 its zero
+    CONVERT = 9  #: the integer a as float32, rounded once, times 2^b; +0 if that is below 2^-126
     QUANTISE = 10  #: the float32 a times 2^b, rounded to an integer, and clamped to what `bits` can hold; noted
     BYTES = 11  #: the integer of QUANTISE, of 8 bits, as a byte
     LOWER_DIGITS = 12  #: its lower digit as a byte; 0 where |a| is below PARAMETER_DELTA_THRESHOLD
@@ -97,6 +97,7 @@ class VectorOp(IntEnum):
     SUBTRACT_INTEGERS = 18  #: the integer a - b
     NOTED_EXPONENT = 19  #: the largest EXPONENT of all a that a lane's QUANTISE has noted, plus its b; then forgets it
     NOTED_CLAMPED = 20  #: how many of a lane's integers QUANTISE has clamped; then forgets it
+    CONVERT_BYTE = 21  #: what CONVERT makes of the byte of a, with its sign, that BYTES would make of this element
 
 
 NOTHING_NOTED, NOTED_NOT_FINITE = -1024, 1023

@@ -71,7 +71,7 @@ class Converter(wiring.Component):
         m.d.comb += [
             # Of a zero the exponent means nothing, and may seem too large.
             rounded.eq(Mux(shifted[-1], Cat(fraction, biased) + (guard & (sticky | fraction[0])), 0)),
-            outcome.sign.eq(sign),
+            outcome.sign.eq(sign & (rounded[self.format.mantissa :].as_signed() >= 1)),
             outcome.zero.eq(~shifted[-1]),
         ]
         m.d.comb += self.z.eq(register(m, "result", pack(self.format, rounded, outcome)))

@@ -49,7 +49,7 @@ class IntegerUnit(wiring.Component):
     threshold : :py:`In(format.width)`
         Of the digits.
     place : :py:`In(range(WORD_BYTES))`
-        The byte of a word of bytes.
+        The byte of a word of bytes that is made or taken.
     op : :py:`In(OP)`
         A :class:`VectorOp`.
     z : :py:`Out(format.width)`
@@ -81,8 +81,10 @@ class IntegerUnit(wiring.Component):
         width = self.format.width
         exponent = register(m, "exponent", self.b[:EXPONENT_BITS].as_signed(), signed(EXPONENT_BITS))
         a = register(m, "a_1", self.a)
+        byte = register(m, "byte_of_a", self.a[: self.format.width].word_select(self.place, _BYTE).as_signed())
+        of_byte = register(m, "of_byte", self.op == VectorOp.CONVERT_BYTE)
         m.d.comb += [
-            converter.a.eq(a),
+            converter.a.eq(Mux(of_byte, byte, a.as_signed())),
             converter.exponent.eq(exponent),
             quantiser.a.eq(a[:width]),
             quantiser.places.eq(exponent),
@@ -94,7 +96,7 @@ class IntegerUnit(wiring.Component):
         integer = register(m, "integer", quantiser.z)
         kept = self._keep(m, op, quantiser, a[:width], exponent)
         with m.Switch(op):
-            with m.Case(VectorOp.CONVERT):
+            with m.Case(VectorOp.CONVERT, VectorOp.CONVERT_BYTE):
                 m.d.comb += self.z.eq(converter.z)
             with m.Case(VectorOp.QUANTISE):
                 m.d.comb += self.z.eq(integer)

@@ -13,7 +13,7 @@ from etalstm.golden.arithmetic import add
 from etalstm.golden.cell import pruned
 from etalstm.golden.product import FloatProduct
 from etalstm.network.arithmetic import LEAST_EXPONENT, Arithmetic, exponent_of, quantise, scaled
-from etalstm.network.delta_inputs import LayerInputs
+from etalstm.network.delta_inputs import LayerInputs, least_change
 
 
 @dataclass(frozen=True)
@@ -160,10 +160,8 @@ class IntegerGateSums:
 
     def __init__(self, product: IntegerProduct, delta_inputs: LayerInputs, active: np.ndarray):
         self._product, self._active, self._off = product, active, delta_inputs.off
-        of_operands = [delta_inputs.x, delta_inputs.h][: len(product.widths)]
-        self._thresholds = np.ldexp(
-            np.repeat(of_operands, product.widths), product.arithmetic.bits - 1 - product.of_columns
-        )
+        of_operands = np.repeat([delta_inputs.x, delta_inputs.h][: len(product.widths)], product.widths)
+        self._least = least_change(of_operands, product.arithmetic.bits, product.of_columns)
         self._sent = np.empty(0, np.int16)  # of the step before; step 0 sends everything
 
     def step(self, t: int, operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -198,11 +196,11 @@ class IntegerGateSums:
         real = np.where(
             np.arange(numbers.shape[1]) < product.widths[0], self._active[t][:, None], self._active[t - 1][:, None]
         )
-        return real & (changes >= np.maximum(self._thresholds, 1))
+        return real & (changes >= self._least)
 
 
 class IntegerGradients:
-    """The gradients of a product's operands: they collect, exactly, down to the step at which an element was sent.
+    """The gradients of a product's operands: they collect, in float32, down to the step at which an element was sent.
 
     `own`, bool, (T, B, K), tells where the mantissa that was last sent is that of the element itself, whether it was
     sent there or is the same by chance.
@@ -214,10 +212,10 @@ class IntegerGradients:
 
     def drop(self) -> None:
         """Pass nothing on of what has been collected."""
-        self._collected = np.zeros(self._own.shape[1:])
+        self._collected = np.full(self._own.shape[1:], -0.0, np.float32)
 
     def step(self, t: int, delta: np.ndarray) -> np.ndarray:
         """Collect the sums over δ of step t; gives the gradient of elements of their own mantissa, and +0 else."""
-        collected = self._collected + self._product.sums_below(delta)
-        self._collected = np.where(self._own[t], 0, collected)
-        return np.where(self._own[t], scaled(collected, self._product.below), np.float32(0))
+        collected = add(self._collected, scaled(self._product.sums_below(delta), self._product.below))
+        self._collected = np.where(self._own[t], np.float32(-0.0), collected)
+        return np.where(self._own[t], collected, np.float32(0))

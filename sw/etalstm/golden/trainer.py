@@ -96,7 +96,7 @@ def integer_forward(
     active = active_steps(lengths, x.shape[0])
     for layer, products in enumerate(layers):
         given = x, h0[layer], c0[layer], active, execution.storage.layer(layer), skipped_cells[layer]
-        delta_inputs = execution.delta_inputs.layer(layer)
+        delta_inputs = execution.delta_inputs.layer(layer).of_integers
         if cell is LSTM:
             passes.append(integers.layer_forward(products[0], *given, delta_inputs))
         else:

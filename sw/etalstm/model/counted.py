@@ -1,13 +1,16 @@
 """Operands counted from the memory that a program has worked on: exactly which scalars are zero."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
 from etalstm.formats.codec import decode
+from etalstm.model.changes import ChangesOfStep, ChangesOfSteps
 from etalstm.model.machine.state import sizes_of
 from etalstm.model.machine.table import Tables, as_cast, blocks_of_cast
 from etalstm.network.delta_inputs import changed
+from etalstm.plan.memory.integer_arrays import IntegerArrays
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.program.volume import blocks_of
 from etalstm.plan.program.walk import Step, walk
@@ -24,13 +27,16 @@ class Counted:
     """What a program moves, read from memory after it: every array that it broadcast, and every index, must be there.
 
     The channels work in so many `groups`. `sent` are the operands whose changes are broadcast. Their streams are
-    overwritten, but the changes follow from what was sent.
+    overwritten, but the changes follow from what was sent. Those of `layers` with integers do, too.
     """
 
-    def __init__(self, config: Config, read: Read, groups: int = 1, sent: Sequence[SentOperand] = ()):
+    def __init__(
+        self, config: Config, read: Read, groups: int = 1, sent: Sequence[SentOperand] = (),
+        layers: Sequence[IntegerArrays] = (),
+    ):  # fmt: skip
         self._config, self._read, self._channels = config, read, config.channels // groups
         self._windows = range(0, config.channels, self._channels)  # of the first channel of each group
-        self._sent = sent
+        self._sent, self._changes_of = sent, ChangesOfSteps(layers, config.vector_beats)
         self._chunk = sizes_of(config).chunk
 
     def fill(self, words: Iterable[int], tables: Tables) -> Tables:
@@ -47,8 +53,9 @@ class Counted:
                         masks.append(self._masks(fields, nonzero, lanes))
                         found.append(stream)
             elif step.opcode == Opcode.SEND:
+                changes = self._changes_of.find(step.address)
                 for channel, tile, _ in blocks_of_cast(as_cast(self._config, fields)):
-                    masks.append(self._digits(step, channel, tile))
+                    masks.append(self._digits(step, channel, tile, changes))
                     found.append((0, 0, 0))
             elif step.opcode == Opcode.LOAD_ROWS:
                 # Rows of a single one for each lane are those of a CAST of x or h, which shares no load.
@@ -97,9 +104,12 @@ class Counted:
         words = [self._read(channel, (p.array.first + p.vector) * beats, size * beats) for p in (now, before)]
         return changed(*(array.view(np.float32) for array in words))
 
-    def _digits(self, send: Step, channel: int, tile: int) -> np.ndarray:
+    def _digits(self, send: Step, channel: int, tile: int, changes: ChangesOfStep | None) -> np.ndarray:
         """Count the digits that are not zero in each beat of a block, in the order of these."""
         beats = (1 + send.fields["wide"]) * send.fields["batch"] * self._config.vector_beats
+        if changes:
+            words = changes.words(partial(self._read, channel), tile, beats // 2)
+            return np.count_nonzero(words.reshape(beats, -1), axis=1).astype(np.uint32)
         words = self._read(channel, send.address + tile * beats, beats)
         digits = np.ascontiguousarray(words).view(np.uint8).reshape(beats, -1)
         return np.count_nonzero(digits, axis=1).astype(np.uint32)

@@ -157,7 +157,7 @@ def measure(
     machine, skipped = execution.architecture, early_cells(network.layers, steps, shares.kept_cells)
     real = _real_steps(mean_length, steps)
     shares = shares if machine.skips else replace(shares, inputs=1.0)
-    if shares.inputs == 1 or execution.arithmetic.exact:
+    if shares.inputs == 1:
         execution = replace(execution, delta_inputs=DeltaInputs())
     plan = plan_modelled(
         config, network, batch, steps, execution, local=shares.local, choose_slices=choose_slices,
@@ -172,9 +172,8 @@ def measure(
     every = list(passes.values())
     cycles = sum(counters["cycles"] for counters in every)
     of_pass, tokens = operations(network, batch, steps) // 6, execution.shared_tokens
-    refreshed = 0.0  # the share of steps at which all is sent, zeros included
-    if not exact:
-        refreshed = execution.delta_inputs.layer(0).refreshed(steps).mean()
+    sends = execution.delta_inputs.layer(0)
+    refreshed = (sends.of_integers if exact else sends).refreshed(steps).mean()  # of the steps: all is sent, zeros too
     made, macs = (1 - (1 - shares.inputs) * (1 - refreshed)) * of_pass, float(of_pass)
     if tokens is not None:
         made -= network.rows * (batch * steps * (network.input_size - 1) - tokens * network.input_size)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from etalstm.model.sent import sent_arrays
+from etalstm.model.sent import SentChanges, sent_arrays
 from etalstm.plan.memory.tiling import Partition, Span
 from etalstm.plan.plan import Plan
 from etalstm_hw import contract
@@ -42,8 +42,9 @@ class Densities:
     at steps that are no padding; `real` is the share of these, and all else is zero. A product takes h of the step
     before. So the initial h counts. h of the last step does not; it is as rare as if lengths were drawn evenly.
 
-    With integers `inputs` is the share of x and h that is not zero, `digits` how many digits each element of δ has that
-    are not zero: two of each that is not zero if it is not given.
+    With integers `digits` is how many digits each element of δ has that are not zero: two of each that is not zero if
+    it is not given. A change of x or h has one. As programs bring all steps' changes to the same memory, each step's
+    share is the mean of all steps'.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Densities:
             contract.Traffic.INTERMEDIATES: local * real,
             contract.Traffic.ACTIVATIONS: inputs * real,
         }
+        self._changes = (1 + inputs * (plan.map.steps - 1)) / plan.map.steps * real  # step 0 sends everything
         self._batch = plan.map.batch.size * plan.groups  # of which any may need a row
         self._broadcasts = list(self._arrays(plan, real))
         self._indices = sorted(self._index_arrays(plan))
@@ -138,8 +140,9 @@ class Densities:
         array = next((one for one in self._sent if one.first <= send["address"] < one.last), None)
         if array is None:
             raise ValueError(f"no array that is sent lies at beat {send['address']}")
-        kept = self._kept[send["kind"]]
-        upper = min(1.0, self._upper) if send["wide"] else 0.0
+        is_change = isinstance(array, SentChanges)
+        kept = self._changes if is_change else self._kept[send["kind"]]
+        upper = min(1.0, self._upper) if send["wide"] and not is_change else 0.0
         return array.occupied(channel, tile), round(kept * CERTAIN), 0, 0, 0, round(upper * CERTAIN)
 
     def stream(self, fields: dict, elements: int) -> tuple[int, int, int]:

@@ -42,6 +42,11 @@ class _Operand(SentArray):
 
 
 @dataclass(frozen=True)
+class SentChanges(_Operand):
+    """How x or the other operand changes."""
+
+
+@dataclass(frozen=True)
 class _Delta(SentArray):
     """δ: a block is the gates of a tile of units."""
 
@@ -71,5 +76,7 @@ def sent_arrays(config: Config, integers: IntegerArrays) -> Iterator[SentArray]:
     tiling = integers.tiling
     for name, numbers in integers.operands.items():
         yield _Operand(*beats(numbers.digits.sent.array), tiling.columns_of(name))
+    for name, changes in integers.changes.items():
+        yield SentChanges(*beats(changes.sent.sent.array), tiling.columns_of(name))
     yield _Delta(*beats(integers.delta.sent.array), tiling)
     yield _Transposed(*beats(integers.transposed.array), tiling)

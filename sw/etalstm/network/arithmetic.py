@@ -132,7 +132,7 @@ def scaled(sums: np.ndarray, exponents: np.ndarray | int) -> np.ndarray:
     """Give integer sums as float32, times two to the power of `exponents`; shapes broadcast."""
     exact = np.ldexp(sums.astype(np.float32).astype(np.float64), exponents)
     with np.errstate(over="ignore"):
-        return np.where(np.abs(exact) < SMALLEST, np.where(sums < 0, -0.0, 0.0), exact).astype(np.float32)
+        return np.where(np.abs(exact) < SMALLEST, 0.0, exact).astype(np.float32)
 
 
 def split(mantissas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ which is the network without delta inputs. The page ``docs/delta.md`` defines th
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -31,6 +31,11 @@ class LayerInputs:
     def off(self) -> bool:
         """Whether every step is a refresh step."""
         return self.refresh == 1
+
+    @property
+    def of_integers(self) -> "LayerInputs":
+        """What is sent where sums are exact: a refresh would change none, so there is none but at step 0."""
+        return self if self.off else replace(self, refresh=0)
 
     def refreshes(self, step: int) -> bool:
         """Tell whether everything is sent at a step, 0 being the first."""
@@ -58,6 +63,26 @@ class LayerInputs:
 def changed(now: np.ndarray, before: np.ndarray) -> np.ndarray:
     """Tell where the difference of the values sent at two steps is not zero; that of two infinities is a NaN."""
     return (now != before) | ~np.isfinite(now)
+
+
+def least_change(threshold: np.ndarray | float, bits: int, exponent: np.ndarray | int) -> np.ndarray:
+    """Give by how many steps of its grid an integer of an operand must have changed to be sent, float64.
+
+    It is an integer of so many bits, of the exponent that its operand has. One step is the least.
+    """
+    return np.maximum(np.ldexp(np.asarray(threshold, np.float64), bits - 1 - exponent), 1.0)
+
+
+def last_sent(numbers: np.ndarray, least: np.ndarray | float, active: np.ndarray) -> np.ndarray:
+    """Give as what integers are last sent at each step, (T, B, K), where a change of at least `least` is sent.
+
+    All are sent at step 0. Of steps that are not `active`, (T, B), none is.
+    """
+    sent = numbers.copy()
+    for t in range(1, len(sent)):
+        kept = (np.abs(numbers[t].astype(np.int32) - sent[t - 1]) < least) | ~active[t][:, None]
+        sent[t] = np.where(kept, sent[t - 1], numbers[t])
+    return sent
 
 
 OFF = LayerInputs()

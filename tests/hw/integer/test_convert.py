@@ -123,6 +123,7 @@ def test_a_unit_does_what_its_operation_says_whatever_is_beside_it(unit, banks):
     of_kept = kept(ops, banks, words, exponents, quantised, threshold, places)
     expected = {
         VectorOp.CONVERT: scaled(sums, exponents),
+        VectorOp.CONVERT_BYTE: scaled((words.view(np.uint32) >> (8 * places)).astype(np.int8), exponents),
         VectorOp.QUANTISE: np.array([number for number, _ in quantised]).astype(np.int32),
         **dict.fromkeys((*OF_BYTES, VectorOp.NOTED_EXPONENT, VectorOp.NOTED_CLAMPED), of_kept),
         VectorOp.SCALE: np.where(np.abs(scales) < SMALLEST, np.copysign(np.float32(0), scales), scales),

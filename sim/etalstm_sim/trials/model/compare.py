@@ -40,9 +40,10 @@ class ModelledAccelerator(Accelerator):
         image = self.transport.read_memory(program.address, program.instructions * INSTRUCTION_BYTES).tobytes()
         plan, architecture = self.session.plan, self.session.shape.execution.architecture
         sent = [operand for layer in plan.map.layers for operand in layer.operands_sent]
+        integers = [layer.integers for layer in plan.map.layers if layer.integers]
         counters = count_program(
             self.config, words_of(image), Densities(self.config, plan), architecture,
-            counted=Counted(self.config, self._read_window, plan.groups, sent), groups=plan.groups,
+            counted=Counted(self.config, self._read_window, plan.groups, sent, integers), groups=plan.groups,
         )  # fmt: skip
         self.model_cycles += int(counters[Counter.CYCLES])
 

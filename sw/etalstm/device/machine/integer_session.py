@@ -6,10 +6,15 @@ from etalstm.device.machine.integer_measures import IntegerMeasures, PassExponen
 from etalstm.device.machine.session import HardwareSession
 from etalstm.errors import DeviceError
 from etalstm.network.arithmetic import quantise
+from etalstm.network.delta_inputs import last_sent, least_change
 from etalstm.network.exponents import Peaks
 from etalstm.network.shape import canonical_rows
-from etalstm.plan.memory.integer_arrays import Constant, Numbers
+from etalstm.plan.memory.digits import Digits
+from etalstm.plan.memory.integer_arrays import Constant
+from etalstm.plan.memory.integer_changes import HELD_EXPONENT, scale_of
+from etalstm.plan.memory.sent import threshold_parameters
 from etalstm.plan.plan import REFRESH
+from etalstm_hw import contract
 from etalstm_hw.config import Config
 
 
@@ -45,6 +50,8 @@ class IntegerHardwareSession(HardwareSession):
                 Constant.BIAS: of_delta - n,
                 Constant.GRADIENT_X: of_delta - n + x - weight,
                 Constant.GRADIENT_H: of_delta - n + h - weight,
+                Constant.HELD: HELD_EXPONENT,
+                Constant.HELD_PLACES: -HELD_EXPONENT,
             }
             array = integers_of(arrays).constants
             words = np.broadcast_to(
@@ -60,15 +67,36 @@ class IntegerHardwareSession(HardwareSession):
         super()._prepare(x, lengths)
         real = np.where(self._active[:, :, None], self._inputs[0], np.float32(0))
         exponents = self._exponents.now[1]
-        self._write_numbers(integers_of(self._map.layers[0]).operands["x"], real, int(exponents[0, 0]))
+        self._write_inputs(self._quantised(real, int(exponents[0, 0])), int(exponents[0, 0]))
         for arrays, h0, (_, of_h) in zip(self._map.layers, self._inputs[2], exponents.tolist(), strict=True):
-            self._write_numbers(integers_of(arrays).output, h0[None], of_h)
+            integers, numbers = self._quantised(h0[None], of_h), integers_of(arrays)
+            self._write_numbers(numbers.output.digits, integers)
+            if numbers.changes:
+                self._write_numbers(numbers.changes["h"].sent, integers)
 
-    def _write_numbers(self, numbers: Numbers, values: np.ndarray, exponent: int) -> None:
-        """Write the first entries of an operand, (N, B, K), as integers."""
-        integers, _ = quantise(values, exponent, self.shape.execution.arithmetic.bits)
-        digits = numbers.digits
-        self.windows.write_words(digits.section(len(values)), digits.words(integers).view(np.float32))
+    def _quantised(self, values: np.ndarray, exponent: int) -> np.ndarray:
+        return quantise(values, exponent, self.shape.execution.arithmetic.bits)[0]
+
+    def _write_inputs(self, integers: np.ndarray, exponent: int) -> None:
+        """Write the integers of x, (T, B, I): with delta inputs what they are sent as, and how that changes."""
+        arrays, sent = integers_of(self._map.layers[0]), integers
+        if arrays.changes:
+            threshold, bits = self.shape.execution.delta_inputs.layer(0).x, self.shape.execution.arithmetic.bits
+            sent = last_sent(integers, least_change(threshold, bits, exponent), self._active)
+            self._write_numbers(arrays.changes["x"].sent, np.diff(sent, axis=0, prepend=np.zeros_like(sent[:1])))
+            self._write_numbers(arrays.changes["x"].others, (sent != integers).astype(np.int8))
+        self._write_numbers(arrays.operands["x"].digits, sent)
+
+    def _write_numbers(self, digits: Digits, integers: np.ndarray) -> None:
+        """Write the first entries of an array, (N, B, K)."""
+        self.windows.write_words(digits.section(len(integers)), digits.words(integers).view(np.float32))
+
+    def _set_input_thresholds(self) -> None:
+        """Set by which parameters changes become zero; no digit of one is below the threshold of digits."""
+        delta_inputs, layers = self.shape.execution.delta_inputs, self.shape.network.layers
+        for threshold, numbers in threshold_parameters(delta_inputs, layers).items():
+            self._accelerator.set_parameter(numbers.threshold, scale_of(threshold))
+        self._accelerator.set_parameter(contract.PARAMETER_DELTA_THRESHOLD, np.float32(0))
 
     def _run_backward(self, dy, dh, dc, delta_threshold):
         self._write_constants()

@@ -243,13 +243,16 @@ class HardwareSession(Session):
             self.windows.write(arrays.c.step(0), c)
         for kind, threshold in enumerate(self.shape.execution.storage.of_kinds):
             self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
+        self._set_input_thresholds()
+        count = len(self._map.stored.segments)
+        self._run_pass("forward", count, range(count), self.spill.during_forward)
+
+    def _set_input_thresholds(self) -> None:
         delta_inputs, layers = self.shape.execution.delta_inputs, self.shape.network.layers
         for threshold, numbers in threshold_parameters(delta_inputs, layers).items():
             self._accelerator.set_parameter(numbers.threshold, threshold)
             if numbers.scale is not None:
                 self._accelerator.set_parameter(numbers.scale, needed_scale(threshold))
-        count = len(self._map.stored.segments)
-        self._run_pass("forward", count, range(count), self.spill.during_forward)
 
     def _write_tokens(self) -> None:
         """Give each group of channels the distinct tokens of its sequences, and which of them each step has."""

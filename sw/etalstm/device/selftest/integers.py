@@ -55,6 +55,7 @@ _OPERATIONS = [
     (VectorOp.LARGEST, (0, 1, 0)),
     (VectorOp.ADD_INTEGERS, (2, 3, 0)),
     (VectorOp.SUBTRACT_INTEGERS, (2, 3, 0)),
+    (VectorOp.CONVERT_BYTE, (2, 3, 0)),
 ]
 
 
@@ -87,6 +88,7 @@ def _expected(a: np.ndarray, b: np.ndarray, n: np.ndarray, m: np.ndarray) -> lis
         np.maximum(np.abs(x), np.abs(y)).view(np.uint32),
         (first + second).view(np.uint32),
         (first - second).view(np.uint32),
+        scaled(first.astype(np.int8), second).view(np.uint32),
     ]
 
 

@@ -17,12 +17,13 @@ from etalstm.golden.arithmetic import plus
 from etalstm.golden.fast.compiled import ZERO, _cells_backward, _cells_forward, _terms_of_step
 from etalstm.golden.fast.dots import Kind, add_products, addresses, copy, factor_of, kind_of, padded
 from etalstm.golden.fast.quantised import IntegerBackward, IntegerPass, powers, scaled
+from etalstm.golden.fast.sums import MINUS_ZERO
 from etalstm.golden.integers import IntegerProduct
 from etalstm.golden.passes import skipped_steps, term_numbers
 from etalstm.golden.reference import DENSE
 from etalstm.host.crew import CREW
 from etalstm.network.arithmetic import most
-from etalstm.network.delta_inputs import OFF
+from etalstm.network.delta_inputs import OFF, least_change
 
 PIECE = 64  # rows whose sums stay in the caches
 
@@ -149,9 +150,9 @@ def _quantise_delta(whole, threshold, grid, to_peak, numbers, bias_sums, counts)
 def _collect(sums, own, collected, factor, gradients):
     """Add sums to what has been collected; an element of its own mantissa gets all of that as its gradient."""
     for n in range(gradients.size):
-        total = collected[n] + sums[n]
-        gradients[n] = scaled(total, factor) if own[n] else ZERO
-        collected[n] = 0 if own[n] else total
+        total = plus(collected[n], scaled(sums[n], factor))
+        gradients[n] = total if own[n] else ZERO
+        collected[n] = MINUS_ZERO if own[n] else total
 
 
 @njit(nogil=True, cache=True)
@@ -171,14 +172,14 @@ def _steps_backward(places, kind, recurrent, grid, to_peak, below, h, h_grid, he
     `delta`, (N, R'), gets the mantissas of δ. Gives the largest |δ·2^e_r|.
     """
     units, largest = dh.shape[1], 0.0
-    collected, own = np.zeros((end - begin, units), np.int64), np.empty(units, np.bool_)
+    collected, own = np.full((end - begin, units), MINUS_ZERO), np.empty(units, np.bool_)
     sums = np.full((end - begin, recurrent.rows.shape[1]), kind.zero)
     room = np.empty(delta.shape[1], np.int64)
     for t in range(numbers.shape[0] - 1, -1, -1):
         first, stop = _terms_of_step(numbers[t], begin, end)
         if skipped[t]:
             dh[begin:end], dc[begin:end], whole[first:stop], delta[first:stop] = ZERO, ZERO, ZERO, 0
-            collected[:] = 0
+            collected[:] = MINUS_ZERO
             continue
         _cells_backward(kept, numbers[t], dy[t], dh, dc, whole, begin, end)
         for n in range(first, stop):
@@ -199,11 +200,11 @@ def _collect_inputs(sums, x, grid, held, numbers, skipped, below, dx, begin, end
     """Fill the gradients of the x of some sequences from the sums over δ of each term."""
     own = np.empty(x.shape[2], np.bool_)
     for b in range(begin, end):
-        collected = np.zeros(x.shape[2], np.int64)
+        collected = np.full(x.shape[2], MINUS_ZERO)
         for t in range(numbers.shape[0] - 1, -1, -1):
             n = numbers[t, b]
             if skipped[t]:
-                collected[:] = 0
+                collected[:] = MINUS_ZERO
             if n >= 0 and not skipped[t]:
                 _own(x[t, b], grid, held[n], own)
                 _collect(sums[n], own, collected, below, dx[t, b])
@@ -219,7 +220,7 @@ class _Operands:
             product.widths, product.operand_exponents, (delta_inputs.x, delta_inputs.h), strict=True
         ):
             self.grids.append(Grid(np.full(width, powers(unit - exponent)), self.most))
-            steps = 0.0 if delta_inputs.off else max(threshold * powers(unit - exponent), 1.0)
+            steps = 0.0 if delta_inputs.off else least_change(threshold, product.arithmetic.bits, exponent)
             self.thresholds.append(np.full(width, steps))
 
 

@@ -22,7 +22,7 @@ from etalstm.network.delta_inputs import LayerInputs
 def scaled(total, factor):
     """Do what :func:`etalstm.network.arithmetic.scaled` does with one integer; `factor` is a power of two, float64."""
     exact = np.float64(np.float32(total)) * factor
-    return np.float32(np.copysign(0.0, exact)) if abs(exact) < SMALLEST else np.float32(exact)
+    return np.float32(0.0) if abs(exact) < SMALLEST else np.float32(exact)
 
 
 @njit(nogil=True, cache=True)

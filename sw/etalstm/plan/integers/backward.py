@@ -6,6 +6,7 @@ from typing import Any
 
 from etalstm.errors import PlanError
 from etalstm.network.cells.cell import Array, without
+from etalstm.plan.integers.collect import IntegerCollector
 from etalstm.plan.integers.exponents import Exponents
 from etalstm.plan.integers.propagation import IntegerPropagation
 from etalstm.plan.memory.arrays import LayerArrays
@@ -14,7 +15,7 @@ from etalstm.plan.memory.integer_tiling import DIGIT_SETS
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
 from etalstm.plan.memory.tiling import Span, ceil_div
-from etalstm.plan.passes.backward import BackwardLayer
+from etalstm.plan.passes.backward import BackwardLayer, StepKind
 from etalstm.plan.passes.backward_stage import BackwardStage, Cells, Job
 from etalstm.plan.passes.gradient import BiasSums
 from etalstm.plan.passes.propagation import Collecting, Emit, OperandGradients, emit_all
@@ -69,7 +70,12 @@ class IntegerBias:
 
 
 class IntegerBackwardStage(BackwardStage):
-    """Emits the backward pass of a cell of one stage, with products of integers."""
+    """Emits the backward pass of a cell of one stage, with products of integers.
+
+    Members
+    -------
+    collects : bool    gradients of elements are collected that were sent as other numbers
+    """
 
     prepares_early = True
 
@@ -91,6 +97,11 @@ class IntegerBackwardStage(BackwardStage):
         sets = scratch.take("digits of δ, transposed", DIGIT_SETS * of_block)
         self._sets, self._turn = [sets.at(n * of_block) for n in range(DIGIT_SETS)], 0
         self._buffer = scratch.take("gradients of operands", tile * size)
+        self._collector, self.collects = None, bool(self._integers.changes)
+        if self.collects:
+            layer, last = self._layer, self._network.steps - 1
+            context = self._config, self._emitter, scratch, layer, self._integers
+            self._collector = IntegerCollector(*context, last, self._skipped)
         self._passed = self._delta  # as many as of a tile; they are read before sums of the next tile are stored
 
     @property
@@ -107,7 +118,7 @@ class IntegerBackwardStage(BackwardStage):
         self, config: Config, of_x: Collecting | None, of_operand: Collecting | None, delays: bool
     ) -> Sequence[OperandGradients]:
         below = self._bias.exponents.constant(Constant.BELOW)
-        vectors = below, self._buffer, self._passed, self._masking
+        vectors = below, self._buffer, self._passed, self._masking, self._collector
         self._propagation = IntegerPropagation(config, self._emitter, self._layer, self._integers, *vectors)
         return [self._propagation]
 
@@ -217,6 +228,12 @@ class IntegerBackwardLayer(BackwardLayer):
     @staticmethod
     def _make_stage(*arguments: Any) -> BackwardStage:
         return IntegerBackwardStage(*arguments)
+
+    def _kind(self, kept: Sequence[int], number: int) -> StepKind:
+        """Give the kind of a step: the first one's gradients find nothing collected, and are stored a step later."""
+        kind = super()._kind(kept, number)
+        collects = any(isinstance(stage, IntegerBackwardStage) and stage.collects for stage in self._stages)
+        return kind._replace(uneven=-1 - number) if collects and number < 2 else kind
 
     def emit(self, steps: range) -> None:
         """Append the instructions of the steps."""

@@ -1,21 +1,32 @@
 """Programs of the forward pass with integers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product, zip_longest
 from typing import Any
 
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, Share, WeightGroup, convert, sent_early
+from etalstm.plan.integers.products import (
+    Broadcast,
+    Columns,
+    Multiplier,
+    Share,
+    WeightGroup,
+    convert,
+    sent_early,
+    take_sums,
+)
+from etalstm.plan.integers.send import ChangeSender
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import Constant
 from etalstm.plan.memory.integer_tiling import AREAS
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
+from etalstm.plan.memory.sent import TURNS
 from etalstm.plan.memory.tiling import Span, ceil_div, cut, spans
 from etalstm.plan.passes.forward import ForwardLayer, ForwardStage, Job
 from etalstm.plan.passes.propagation import Emit, emit_all
 from etalstm.plan.passes.sums import ProductSums
-from etalstm.plan.passes.vectors import Elsewhere, Steps
+from etalstm.plan.passes.vectors import ZERO, Elsewhere, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp
@@ -29,7 +40,8 @@ class IntegerForwardStage(ForwardStage):
 
     Members
     -------
-    most_tiles : int    batch tiles that share loads of weights at most
+    most_tiles : int       batch tiles that share loads of weights at most
+    sends_changes : bool   with delta inputs
     """
 
     def __init__(
@@ -50,6 +62,11 @@ class IntegerForwardStage(ForwardStage):
         self._multiplier = Multiplier(config, emitter)
         self._matrices = [self._columns(name, span) for name in ("h", "x") for span in self.tiling.unit_spans]
         self._stays = self._multiplier.fits(*self._matrices)
+        self._changes: ChangeSender | None = None
+        self.sends_changes = bool(arrays.changes)
+        if self.sends_changes:
+            sends = network, self._layer.number, self._exponents, self._z, self._mask
+            self._changes = ChangeSender(emitter, scratch, *sends)
         self.most_tiles = self._count_tiles(network)
 
     def _count_tiles(self, network: NetworkMap) -> int:
@@ -105,10 +122,12 @@ class IntegerForwardStage(ForwardStage):
         emit_all(self.of_inputs([job]))
 
     def _array(self, operand: str, job: Job) -> Broadcast:
-        numbers, tiling = self._arrays.operands[operand], self._arrays.tiling
+        numbers, tiling, changes = self._arrays.operands[operand], self._arrays.tiling, self._arrays.changes
         location, groups = numbers.digits.at(job.step + numbers.first, job.batch_tile), tiling.groups_of(operand)
+        if changes:
+            location = changes[operand].at(job.step, job.batch_tile)
         blocks = tiling.columns_of(operand).channels * groups
-        return Broadcast(location, 0, groups, blocks, job.size, False, Traffic.ACTIVATIONS)
+        return Broadcast(location, 0, groups, blocks, job.size, bool(changes), Traffic.ACTIVATIONS)
 
     def _sum(self, operand: str, shares: Sequence[Share], span: Span) -> list[Emit]:
         return self._multiplier.multiply(shares, self._columns(operand, span))
@@ -122,23 +141,64 @@ class IntegerForwardStage(ForwardStage):
         emitter, size, rows, first = self._emitter, job.size, job.row_tiles, self.gates * job.span.first
         bias = self._bias.at(first, outer=1, inner=0)
         for name, area in zip(("x", "h"), self._areas(job), strict=True):
-            self._convert(area, self._of[name].at(first), rows, size)
-            terms, z = (operand.at(0, outer=size) for operand in (self._terms, self._z))
+            terms = self._add_changes(name, area, job) if self._changes else self._convert(name, area, job)
+            terms, z = (operand.at(0, outer=size) for operand in (terms, self._z))
             emitter.vector(VectorOp.ADD, z, terms, bias if name == "x" else z, outer=rows, inner=size)
         names = self._stage.sums
         return {name: self._z.at(gate * size, outer=self.gates * size) for gate, name in enumerate(names)}
 
-    def _convert(self, sums: Operand, exponents: Operand, rows: int, size: int) -> None:
-        """Convert the sums of so many vectors of rows, tile by tile."""
-        tile, of_tile = self._config.tile_sums, self._multiplier.of_tile(size)
-        for number, some in enumerate(cut(rows, tile)):
-            to, of_rows = self._terms.at(some.first * size), exponents.at(some.first)
-            convert(self._emitter, self._config, to, sums.at(number * of_tile), of_rows, some.count, size)
+    def _convert(self, name: str, sums: Operand, job: Job) -> Operand:
+        """Convert a job's sums with an operand, tile by tile; give where they are."""
+        exponents = self._of[name].at(self.gates * job.span.first)
+        for some, of_tile in self._tiles_of(sums, job.row_tiles, job.size):
+            to, of_rows = self._terms.at(some.first * job.size), exponents.at(some.first)
+            convert(self._emitter, self._config, to, of_tile, of_rows, some.count, job.size)
+        return self._terms
+
+    def _tiles_of(self, sums: Operand, rows: int, size: int) -> Iterator[tuple[Span, Operand]]:
+        """Cut vectors of rows into those of the tiles of their sums."""
+        for number, some in enumerate(cut(rows, self._config.tile_sums)):
+            yield some, sums.at(number * self._multiplier.of_tile(size))
+
+    def _add_changes(self, name: str, sums: Operand, job: Job) -> Operand:
+        """Add the sums of changes to those that the step before has left; store and convert these.
+
+        Gives where they are then: with x where the gates' sums will be.
+        """
+        emitter, size, rows, first = self._emitter, job.size, job.row_tiles, self.gates * job.span.first
+        total = self._totals(name)
+        for some, of_tile in self._tiles_of(sums, rows, size):
+            to = total.at(some.first * size, outer=size)
+            before = ZERO if self._refreshes(job.step) else to
+            context = emitter, self._config, VectorOp.ADD_INTEGERS
+            take_sums(*context, to, of_tile, before, some.count, size)
+        if job.step + 1 < self._network.steps:
+            location = self._arrays.changes[name].sums.at(0, job.batch_tile, first)
+            emitter.store(total, location, Traffic.INTERMEDIATES, 1, rows * size)
+        exponents, terms = self._of[name].at(first, outer=1, inner=0), self._z if name == "x" else self._terms
+        converted, integers = (operand.at(0, outer=size) for operand in (terms, total))
+        emitter.vector(VectorOp.CONVERT, converted, integers, exponents, outer=rows, inner=size)
+        return terms
+
+    def _totals(self, name: str) -> Operand:
+        """Give where the integers of all steps' sums with an operand are: with h where the gates will be."""
+        return self._terms if name == "x" else self._vectors.array(self._stage.gates[0])
+
+    def _bring_sums(self, job: Job) -> None:
+        """Have also what was last sent of the output."""
+        if self._changes:
+            self._changes.bring(job, job.step, job.batch_tile)
+        for name in () if self._refreshes(job.step) else ("x", "h"):
+            location = self._arrays.changes[name].sums.at(0, job.batch_tile, self.gates * job.span.first)
+            self._emitter.load(self._totals(name), location, Traffic.INTERMEDIATES, 1, job.row_tiles * job.size)
 
     def cells(self, job: Job) -> None:
         """Compute the cells; then store what they give as integers, four tiles in a vector of words."""
         super().cells(job)
         output, span, size = self._vectors.array(self._cell.output), job.span, job.size
+        if self._changes:
+            self._changes.send(job, job.step, job.batch_tile, output)
+            return
         places = self._exponents.constant(Constant.PLACES)
         digits, entry = self._arrays.output.digits, job.step + 1
         groups = cut(span.count, WORD_BYTES)
@@ -170,6 +230,10 @@ class IntegerForwardLayer(ForwardLayer):
             for stage in self._stages:
                 stage.begin()
         super().emit(steps)
+
+    @property
+    def _period(self) -> int:
+        return TURNS if self._stage.sends_changes else 1
 
     def _begin(self, step: int) -> None:
         first = self._shared(step)[0]

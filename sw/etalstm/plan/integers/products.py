@@ -275,17 +275,29 @@ class Multiplier:
         return ceil_div(len(columns.groups), self._of_row) * self._of_row * columns.elements
 
 
-def convert(
-    emitter: Emitter, config: Config, to: Operand, sums: Operand, exponents: Operand | Parameter, rows: int, size: int
-) -> None:
-    """Convert sums of so many vectors of a tile, and of `size` sequences, to [vector][b].
+def take_sums(
+    emitter: Emitter, config: Config, op: VectorOp, to: Operand, sums: Operand, other: Operand | Parameter, rows: int,
+    size: int,
+) -> None:  # fmt: skip
+    """Do an operation on the sums of so many vectors of a tile, and of `size` sequences, to [vector][b].
 
-    Each vector has an exponent, or all share one.
+    `other` has an operand for each vector and sequence, as its strides say.
     """
     own = config.of_stream(size)
-    if isinstance(exponents, Operand):
-        exponents = exponents.at(0, outer=min(1, exponents.inner), inner=0)
     for number, some in enumerate(cut(size, own)):
         source = sums.at(number * config.queue_depth, outer=1, inner=config.tile_sums)
         result = to.at(some.first, outer=size)
-        emitter.vector(VectorOp.CONVERT, result, source, exponents, outer=rows, inner=some.count)
+        b = other.at(some.first * other.inner) if isinstance(other, Operand) else other
+        emitter.vector(op, result, source, b, outer=rows, inner=some.count)
+
+
+def convert(
+    emitter: Emitter, config: Config, to: Operand, sums: Operand, exponents: Operand | Parameter, rows: int, size: int
+) -> None:
+    """Convert sums, as :func:`take_sums` does.
+
+    Each vector has an exponent, or all share one.
+    """
+    if isinstance(exponents, Operand):
+        exponents = exponents.at(0, outer=min(1, exponents.inner), inner=0)
+    take_sums(emitter, config, VectorOp.CONVERT, to, sums, exponents, rows, size)

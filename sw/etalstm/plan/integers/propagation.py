@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
+from etalstm.plan.integers.collect import IntegerCollector
 from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, Share, WeightGroup, convert, sent_early
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import IntegerArrays
@@ -32,10 +33,11 @@ class IntegerPropagation:
 
     def __init__(
         self, config: Config, emitter: Emitter, layer: LayerArrays, arrays: IntegerArrays, below: Operand,
-        buffer: Operand, passed: Operand, masking: Masking | None,
+        buffer: Operand, passed: Operand, masking: Masking | None, collector: IntegerCollector | None,
     ):  # fmt: skip
         self._config, self._emitter, self._layer, self._arrays = config, emitter, layer, arrays
         self._below, self._buffer, self._passed, self._masking = below, buffer, passed, masking
+        self._collector = collector
         self._multiplier = Multiplier(config, emitter)
         tiling = arrays.tiling
         names = ["h", *(["x"] if layer.dx else [])]
@@ -172,14 +174,17 @@ class IntegerPropagation:
         for number, group in enumerate(groups):
             tile, place = divmod(number, of_row)
             of_group = sums.at(tile * self._multiplier.of_tile(size) + WORD_BYTES * place)
-            self._store(*self._places[group], step, batch_tile, of_group, self._buffer.at(WORD_BYTES * place * size))
+            self._store(*self._places[group], step, batch_tile, of_group, place)
 
-    def _store(self, operand: str, group: int, step: int, batch_tile: int, sums: Operand, buffer: Operand) -> None:
+    def _store(self, operand: str, group: int, step: int, batch_tile: int, sums: Operand, place: int) -> None:
         """Convert the sums of a group of columns, and store them as gradients of x or of the other operand."""
         emitter, layer, first = self._emitter, self._layer, WORD_BYTES * group
         size = layer.batch.size_of(batch_tile)
+        buffer = self._buffer.at(WORD_BYTES * place * size)
         count = min(WORD_BYTES, self._arrays.tiling.columns_of(operand).tiles - first)
         convert(emitter, self._config, buffer, sums, self._below, count, size)
+        if self._collector:
+            self._collector.collect(operand, group, step, batch_tile, buffer, count, place)
         if operand == "x":
             assert layer.dx, "the product with x has a place for its gradient"
             location = layer.dx.at(step, batch_tile, first)

@@ -12,6 +12,7 @@ from etalstm.network.shape import NetworkShape
 from etalstm.plan.memory import layout
 from etalstm.plan.memory.arrays import CellArrays, LayerArrays, ParameterArrays, allocate_tokens
 from etalstm.plan.memory.integer_arrays import IntegerArrays, allocate
+from etalstm.plan.memory.integer_changes import IntegerRoom
 from etalstm.plan.memory.integer_tiling import IntegerTiling, tile_integer_batch, tile_integer_layer
 from etalstm.plan.memory.memory_map import Array, MemoryMap
 from etalstm.plan.memory.operands import Sequence
@@ -78,7 +79,7 @@ def batch_of(
     """Choose how many sequences are worked on together: as many as every stage allows."""
     if config.integers:
         (stage,) = cell.stages
-        return tile_integer_batch(config, stage, hidden_size, batch)
+        return tile_integer_batch(config, stage, hidden_size, batch, sends=sends)
     lanes = share_of_lanes(config, cell)
     tiles = [
         tile_batch(
@@ -108,8 +109,8 @@ class LayerAllocation:
         self._lanes, self._memory, self._network, self._cell = share_of_lanes(config, cell), into, network, cell
         self._number, self._storage, self._masked = number, execution.storage.layer(number), masked
         self._batch, self._steps, self._partials = batch, steps, partials
-        self._delta_inputs = execution.delta_inputs.layer(number)
-        self._exact = execution.arithmetic.exact
+        self._exact, delta_inputs = execution.arithmetic.exact, execution.delta_inputs.layer(number)
+        self._delta_inputs = delta_inputs.of_integers if self._exact else delta_inputs
         self._units = Partition(network.hidden_size, config.channels, config.lanes)
         self._shared: dict[str, Sequence] = {}
         self.shards = [
@@ -121,16 +122,19 @@ class LayerAllocation:
         gates, vectors = (len(product.gates), len(stage.gates)), scratch_vectors(stage, not self._delta_inputs.off)
         sizes, lanes = (inputs, self._network.hidden_size), share_of_product(self._lanes, stage)
         if self._exact:
-            return tile_integer_layer(lanes, stage, self._batch, *sizes)
+            return tile_integer_layer(lanes, stage, self._batch, *sizes, sends=not self._delta_inputs.off)
         return tile_layer(lanes, *gates, vectors, self._batch, *sizes, self._narrow)
 
-    def allocate(self, below: CellArrays | None, exchange: Exchange | None, room: SendingRoom | None) -> CellArrays:
+    def allocate(
+        self, below: CellArrays | None, exchange: Exchange | None, room: SendingRoom | None,
+        of_integers: IntegerRoom | None,
+    ) -> CellArrays:  # fmt: skip
         """Allocate all products; gives the last.
 
-        `below` is the layer below. All layers share `exchange`, None if there is one group of channels, and `room`,
-        None if their operands are broadcast whole.
+        `below` is the layer below. All layers share `exchange`, None if there is one group of channels. Where only
+        changes of their operands are sent, they share `room`, or `of_integers`.
         """
-        self._below, self._exchange = below, exchange
+        self._below, self._exchange, self._room_of_integers = below, exchange, of_integers
         made: list[LayerArrays] = []
         products = [(stage, product) for stage in self._cell.stages for product in stage.products]
         for (stage, product), shards in zip(products, self.shards, strict=True):
@@ -229,7 +233,7 @@ class LayerAllocation:
         """Allocate what integers have beside."""
         sizes = self._lanes, tiling.gates, tiling.inputs, tiling.units, self._batch, self._steps
         below = self._below.integers if self._below else None
-        return allocate(self._memory, IntegerTiling(*sizes), self._number, below)
+        return allocate(self._memory, IntegerTiling(*sizes), self._number, below, self._room_of_integers)
 
     def _weights(
         self, tiling: LayerTiling, suffix: str, of_shards: tuple[int, Callable[[], np.ndarray], tuple[int, int]]

@@ -13,8 +13,9 @@ AREAS = 4  # of the partial sums: of x twice, of the other operand twice
 
 # Scratch vectors
 OF_A_ROW = 6  # of each of a unit's rows: its bias and exponents, or sums of its bias and exponents
-CONSTANTS = 10  # exponents that all elements share
+CONSTANTS = 11  # exponents that all elements share
 BUFFERS = 1  # of each sequence for a tile of columns: their gradients
+RECEIVERS = 2  # of a layer's output: its own next step, and the layer above
 DIGIT_SETS = 2  # of the digits of a tile of units, a vector of sequences and a plane: one is made, one is stored
 
 
@@ -129,20 +130,34 @@ class IntegerTiling:
         return spans(self.rows, most)
 
 
-def _vectors(stage: Stage) -> int:
-    """Give the scratch vectors of each tile of units and sequence.
+def vectors_of_changes(tiles: int) -> int:
+    """Give the scratch vectors of each sequence for what is sent of some tiles of a layer's output to one receiver.
 
-    Forward, sums and terms come to the arrays; backward, integers of δ and their digits.
+    They hold what was last sent, the change as two planes of digits, what is last sent now, and where that is another
+    number than the output.
     """
-    gates = len(stage.gates)
-    forward = count_vectors(stage.forward_arrays) + count_vectors(stage.local_arrays) + 2 * gates
-    return max(forward, stage.vectors + gates + PLANES)
+    return (1 + PLANES + 2) * ceil_div(tiles, WORD_BYTES)
 
 
-def tile_integer_batch(config: Config, stage: Stage, hidden_size: int, batch: int) -> BatchTiles:
+def _of_sequence(config: Config, stage: Stage, tiles: int, sends: bool) -> int:
+    """Give the scratch vectors of each sequence for so many tiles of units; `sends`: changes of operands are sent.
+
+    Forward, sums and terms come to the arrays; backward, integers of δ, their digits, and a tile of columns.
+    """
+    gates, columns = len(stage.gates), BUFFERS * config.tile_sums
+    forward = (count_vectors(stage.forward_arrays) + count_vectors(stage.local_arrays) + 2 * gates) * tiles
+    backward = (stage.vectors + gates + PLANES) * tiles + columns
+    if sends:
+        forward += RECEIVERS * vectors_of_changes(tiles)
+        backward += columns + config.row_vectors + WORD_BYTES  # what is collected, and bytes that tell where
+    return max(forward, backward) + MASK_ARRAYS
+
+
+def tile_integer_batch(config: Config, stage: Stage, hidden_size: int, batch: int, *, sends: bool) -> BatchTiles:
     """Choose how many sequences are worked on together: as many as every memory allows with one row of tiles.
 
-    Raises ``PlanError`` if not even one sequence fits, or a unit's rows are no group.
+    `sends`: only changes of operands are sent. Raises ``PlanError`` if not even one sequence fits, or a unit's rows are
+    no group.
     """
     gates = len(stage.gates)
     if gates != WORD_BYTES:
@@ -151,8 +166,7 @@ def tile_integer_batch(config: Config, stage: Stage, hidden_size: int, batch: in
     reserved = _reserved(config, gates, units)
     least_tiles = min(units.tiles, _span_step(config, gates))
     most = {
-        "scratch_depth": (config.scratch_depth - reserved)
-        // (_vectors(stage) * least_tiles + MASK_ARRAYS + BUFFERS * config.tile_sums),
+        "scratch_depth": (config.scratch_depth - reserved) // _of_sequence(config, stage, least_tiles, sends),
         "queue_depth": config.integer_streams
         * (config.queue_depth // (AREAS * config.tile_sums * ceil_div(gates * least_tiles, config.tile_sums))),
         "broadcast_words": sent.most_sequences,
@@ -193,16 +207,17 @@ def _span_step(config: Config, gates: int) -> int:
 
 
 def tile_integer_layer(
-    config: Config, stage: Stage, batch: BatchTiles, input_size: int, hidden_size: int
+    config: Config, stage: Stage, batch: BatchTiles, input_size: int, hidden_size: int, *, sends: bool
 ) -> LayerTiling:
     """Divide a layer: the largest spans of tiles of units that the lane memories hold, whole tiles of sums each."""
     inputs, units = (Partition(size, config.channels, config.lanes) for size in (input_size, hidden_size))
     gates, size = len(stage.gates), batch.size
     step = _span_step(config, gates)
-    reserved = _reserved(config, gates, units) + (MASK_ARRAYS + BUFFERS * config.tile_sums) * size
+    left = config.scratch_depth - _reserved(config, gates, units)
+    fitting = (tiles for tiles in range(1, units.tiles + 1) if _of_sequence(config, stage, tiles, sends) * size <= left)
     most = min(
         config.queue_depth // AREAS // (config.tile_sums * config.of_stream(size)) * config.tile_sums // gates,
-        (config.scratch_depth - reserved) // (_vectors(stage) * size),
+        max(fitting, default=0),
     )
     most = max(step, most if most >= units.tiles else most // step * step)
     count = ceil_div(units.tiles, most)

@@ -13,6 +13,7 @@ from etalstm.network.slices import Parts, most_totals
 from etalstm.plan.memory import layout
 from etalstm.plan.memory.allocation import LayerAllocation, batch_of
 from etalstm.plan.memory.arrays import CellArrays, LayerArrays
+from etalstm.plan.memory.integer_changes import IntegerRoom
 from etalstm.plan.memory.memory_map import MemoryMap
 from etalstm.plan.memory.operands import Location, Log, Sequence
 from etalstm.plan.memory.sent import SendingRoom, threshold_parameters
@@ -73,12 +74,19 @@ def check_arithmetic(config: Config, cell: Cell, execution: Execution, division:
     if [product.operands for product in cell.products] != [("x", cell.output)]:
         raise PlanError(f"with integers the machine has cells of one product, {cell.name} has {cell.products}")
     refused = {
-        "delta inputs": not execution.delta_inputs.off, "shared tokens": execution.shared_tokens is not None,
-        "groups": division.count > 1, "parts of a batch": parts > 1,
+        "shared tokens": execution.shared_tokens is not None, "groups": division.count > 1,
+        "parts of a batch": parts > 1,
     }  # fmt: skip
     for name, asked in refused.items():
         if asked:
             raise PlanError(f"the machine does not do {name} with integers yet")
+
+
+def check_gate_sums(execution: Execution, terms: int) -> None:
+    """Raise ``PlanError`` if a gate's sum of so many terms does not fit a word, where sums stay from step to step."""
+    of_integers = execution.arithmetic.exact and not execution.delta_inputs.off
+    if of_integers and terms > (most := ((1 << 31) - 1) // largest_mantissa(WEIGHT_BITS) ** 2):
+        raise PlanError(f"with delta inputs a word holds the sum of {most:,} terms, a gate has {terms:,}")
 
 
 def check_bias_sums(arithmetic: Arithmetic, terms: int) -> None:
@@ -129,6 +137,7 @@ class NetworkMap:
             check_sendable(cell)
         check_arithmetic(config, cell, execution, division, parts)
         check_bias_sums(execution.arithmetic, steps * division.batch)
+        check_gate_sums(execution, max(map(network.inputs_of, range(network.layers))) + network.hidden_size)
         self.delta_bits = execution.arithmetic.delta_bits
         self.config, self.network, self.division, self.steps = config, network, division, steps
         self.memory = MemoryMap(config, division)
@@ -144,14 +153,16 @@ class NetworkMap:
             for number in range(network.layers)
         ]
         exchange = allocate_exchange(self.memory, [shards for layer in allocations for shards in layer.shards])
-        room = None
-        if not delta_inputs.off:
-            tilings = [allocation.shards[-1].tiling for allocation in allocations]
+        tilings = [allocation.shards[-1].tiling for allocation in allocations]
+        room = of_integers = None
+        if not delta_inputs.off and config.integers:
+            of_integers = IntegerRoom(self.memory, tilings, self.batch.vectors, delta_inputs)
+        elif not delta_inputs.off:
             room = SendingRoom(self.memory, self.batch, tilings, threshold_parameters(delta_inputs, network.layers))
         self.layers: list[CellArrays] = []
         for allocation in allocations:
             below = self.layers[-1] if self.layers else None
-            self.layers.append(allocation.allocate(below, exchange, room))
+            self.layers.append(allocation.allocate(below, exchange, room, of_integers))
         segments = segments or everything(network.layers, steps)
         self.stored = StoredIntermediates(config, self.memory, self.layers, share, segments, every_delta, layers_apart)
 

@@ -24,7 +24,7 @@ class StepKind(NamedTuple):
     Members
     -------
     apart : int    steps to the following one; 0 if there is none
-    uneven : int   0, or the step's number if it is of a kind of its own
+    uneven : int   0, or a number of its own if the step is of a kind of its own
     """
 
     after_skipped: bool

@@ -167,8 +167,12 @@ class ForwardStage:
         if last:
             before = last.c.at(last.c_at(job.step), job.batch_tile, job.span.first)
             emitter.load(self._vectors.array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
+        self._bring_sums(job)
+
+    def _bring_sums(self, job: Job) -> None:
+        """Have the sums that the step before has left, if this one goes on from them."""
         if not self._refreshes(job.step):
-            emitter.load(self._sums, self._sums_location(job), Traffic.INTERMEDIATES, 1, job.vectors)
+            self._emitter.load(self._sums, self._sums_location(job), Traffic.INTERMEDIATES, 1, job.vectors)
 
     def _bring_mask(self, job: Job) -> None:
         if self._network.mask:
@@ -292,9 +296,15 @@ class ForwardLayer:
                 stage.begin()
         self._begin(steps[0])
         loop_through(
-            self._emitter.loop, steps[:-1], self._kind, lambda step: self._step(step, range(step + 1, step + 2))
-        )
+            self._emitter.loop, steps[:-1], self._kind, lambda step: self._step(step, range(step + 1, step + 2)),
+            self._period,
+        )  # fmt: skip
         self._step(steps[-1], range(0))
+
+    @property
+    def _period(self) -> int:
+        """After how many steps what they do repeats, or after a multiple."""
+        return 1
 
     def _begin(self, step: int) -> None:
         """Emit what comes before the first step."""
