@@ -43,8 +43,7 @@ class IntegerHardwareSession(HardwareSession):
             values = {
                 Constant.X: x - 2 * weight,
                 Constant.H: h - 2 * weight,
-                Constant.PLACES: weight - h,
-                Constant.WEIGHT_PLACES: weight,
+                Constant.PLACES: weight,
                 Constant.DELTA_PLACES: n - of_delta,
                 Constant.BELOW: of_delta - n - weight,
                 Constant.BIAS: of_delta - n,

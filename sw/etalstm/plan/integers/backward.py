@@ -23,7 +23,7 @@ from etalstm.plan.passes.vectors import ZERO, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import OWN_WINDOW, Traffic, VectorOp
-from etalstm_hw.contract.integers import PLANES
+from etalstm_hw.contract.integers import PLANES, WORD_BYTES
 
 _DIGITS = VectorOp.UPPER_DIGITS, VectorOp.LOWER_DIGITS  # by plane
 
@@ -99,9 +99,10 @@ class IntegerBackwardStage(BackwardStage):
         self._buffer = scratch.take("gradients of operands", tile * size)
         self._collector, self.collects = None, bool(self._integers.changes)
         if self.collects:
-            layer, last = self._layer, self._network.steps - 1
-            context = self._config, self._emitter, scratch, layer, self._integers
-            self._collector = IntegerCollector(*context, last, self._skipped)
+            last, of_group = self._network.steps - 1, WORD_BYTES * size
+            others = self._delta.at(of_group if most > 1 else 0)  # as they are wanted when no δ is
+            context = self._config, self._emitter, scratch, self._layer, self._integers
+            self._collector = IntegerCollector(*context, last, self._skipped, others)
         self._passed = self._delta  # as many as of a tile; they are read before sums of the next tile are stored
 
     @property

@@ -15,19 +15,18 @@ from etalstm_hw.contract.integers import WORD_BYTES
 class IntegerCollector:
     """Emits what has been collected where an element was sent as its own number, else nothing; the rest stays.
 
-    No gradient passes at steps that are `skipped`.
+    No gradient passes at steps that are `skipped`. `others` is scratch memory for a group's vectors.
     """
 
     def __init__(
         self, config: Config, emitter: Emitter, scratch: Scratch, layer: LayerArrays, arrays: IntegerArrays,
-        last: int, skipped: Steps,
+        last: int, skipped: Steps, others: Operand,
     ):  # fmt: skip
         size, tile = layer.batch.size, config.tile_sums
         self._emitter, self._layer, self._arrays = emitter, layer, arrays
-        self._last, self._skipped = last, skipped
+        self._last, self._skipped, self._others = last, skipped, others
         self._collected = scratch.take("collected gradients", tile * size)
-        self._words = scratch.take("where others were sent", config.row_vectors * size)
-        self._others = scratch.take("where others were sent", WORD_BYTES * size)
+        self._words = scratch.take("where others were sent", size)
 
     def collect(
         self, operand: str, group: int, step: int, batch_tile: int, sums: Operand, count: int, place: int
@@ -47,8 +46,8 @@ class IntegerCollector:
             vector(VectorOp.ADD, sums, sums, collected)
         if not step:  # everything was sent
             return
-        words = self._words.at(place * size, outer=1, inner=0)
-        emitter.load(words.at(0, inner=1), changes.others.at(step, batch_tile, group), Traffic.ACTIVATIONS, 1, size)
+        words = self._words.at(0, outer=1, inner=0)
+        emitter.load(self._words, changes.others.at(step, batch_tile, group), Traffic.ACTIVATIONS, 1, size)
         of_group = self._others.at(0, outer=1, inner=size)
         emitter.vector(VectorOp.CONVERT_BYTE, of_group, words, ZERO, outer=size, inner=count)
         vector(VectorOp.SELECT, collected, others, sums)

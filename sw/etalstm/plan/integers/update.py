@@ -96,7 +96,7 @@ class IntegerUpdateLayer:
         exponents = Exponents(emitter, scratch, self._arrays)
         exponents.begin()
         self._places = exponents.take()
-        exponents.with_rows(self._places, Constant.WEIGHT_PLACES, minus=True)
+        exponents.with_rows(self._places, Constant.PLACES, minus=True)
         of_unit = tiling.gates * (tiling.block + self._config.lanes) + tiling.block  # weights, words of both kinds
         sets = 2 if scratch.left >= 2 * of_unit else 1  # one is loaded while the other is worked on
         units = max(1, min(tiling.units.tiles, scratch.left // (sets * of_unit)))

@@ -100,14 +100,13 @@ class Constant:
     """Numbers of the exponents that the host sets for a layer."""
 
     X, H = range(2)  # of the gates' sums with x, with h; without the rows' own
-    PLACES = 2  # for h
-    WEIGHT_PLACES = 3  # for weights, without the rows' own
-    DELTA_PLACES = 4  # for δ, likewise
-    BELOW = 5  # of Wᵀδ
-    BIAS = 6  # of db
-    GRADIENT_X, GRADIENT_H = 7, 8  # of dW
-    HELD, HELD_PLACES = 9, 10  # of what was last sent, and of its integers: of any layer
-    COUNT = 11
+    PLACES = 2  # for h, and for weights without the rows' own
+    DELTA_PLACES = 3  # for δ, likewise
+    BELOW = 4  # of Wᵀδ
+    BIAS = 5  # of db
+    GRADIENT_X, GRADIENT_H = 6, 7  # of dW
+    HELD, HELD_PLACES = 8, 9  # of what was last sent, and of its integers: of any layer
+    COUNT = 10
 
 
 class Noted:

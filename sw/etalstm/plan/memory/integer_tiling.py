@@ -13,7 +13,7 @@ AREAS = 4  # of the partial sums: of x twice, of the other operand twice
 
 # Scratch vectors
 OF_A_ROW = 6  # of each of a unit's rows: its bias and exponents, or sums of its bias and exponents
-CONSTANTS = 11  # exponents that all elements share
+CONSTANTS = 10  # exponents that all elements share
 BUFFERS = 1  # of each sequence for a tile of columns: their gradients
 RECEIVERS = 2  # of a layer's output: its own next step, and the layer above
 DIGIT_SETS = 2  # of the digits of a tile of units, a vector of sequences and a plane: one is made, one is stored
@@ -149,7 +149,7 @@ def _of_sequence(config: Config, stage: Stage, tiles: int, sends: bool) -> int:
     backward = (stage.vectors + gates + PLANES) * tiles + columns
     if sends:
         forward += RECEIVERS * vectors_of_changes(tiles)
-        backward += columns + config.row_vectors + WORD_BYTES  # what is collected, and bytes that tell where
+        backward += columns + 1  # what is collected, and bytes that tell where
     return max(forward, backward) + MASK_ARRAYS
 
 
