@@ -52,8 +52,8 @@ def to_float32(total, exponent):
 class Plain:
     """An LSTM layer by the definition: sums one term after the other, in any order, of plain integers."""
 
-    def __init__(self, weights, bias, arithmetic, x_exponent, delta_exponent, order):
-        self.p, self.n, self.order = arithmetic.bits, arithmetic.delta_bits, order
+    def __init__(self, weights, bias, arithmetic, x_exponent, delta_exponent, order, together=False):
+        self.p, self.n, self.order, self.together = arithmetic.bits, arithmetic.delta_bits, order, together
         self.exponents = [least_exponent(Fraction(float(np.abs(row).max()))) for row in weights]
         self.w = [[mantissa(v, e, self.p) for v in row] for row, e in zip(weights, self.exponents, strict=True)]
         self.bias, self.e_x, self.e_delta = bias, x_exponent, delta_exponent
@@ -72,11 +72,16 @@ class Plain:
         found = []
         for r in self.rows:
             z = self.bias[r]
-            for columns, e in ((range(self.inputs), self.e_x), (range(self.inputs, len(m)), 0)):
+            apart = (range(self.inputs), self.e_x), (range(self.inputs, len(m)), 0)
+            for columns, e in ((range(len(m)), 0),) if self.together else apart:
                 sums = self.total(self.w[r][k] * m[k] for k in columns)
                 z = add(z, to_float32(sums, self.exponents[r] + e - 2 * (self.p - 1)))
             found.append(z)
         return np.array(found, np.float32)
+
+    def sends(self, k, now, last, threshold):
+        """An element is sent if it has changed by Θ, and by one step of its grid at least."""
+        return abs(now - last) >= max(Fraction(threshold) * power(self.p - 1 - self.exponent(k)), 1)
 
     def deltas(self, delta):
         return [
@@ -106,18 +111,23 @@ class Plain:
         return np.array(dw, np.float32), np.array(db, np.float32)
 
 
-def plain_passes(plain, x, h0, c0, active, dy, dh, dc, threshold):
+def plain_passes(plain, x, h0, c0, active, dy, dh, dc, threshold, inputs=OFF):
     """Both passes of a layer without storage or skipped cells."""
     steps, batch = active.shape
     h, c = np.zeros((steps + 1, *h0.shape), np.float32), np.zeros((steps + 1, *h0.shape), np.float32)
     h[0], c[0] = h0, c0
-    m, of_gates = {}, {}
+    m, own, of_gates = {}, {}, {}
     for t in range(steps):
         for b in range(batch):
             if not active[t, b]:
                 h[t + 1, b], c[t + 1, b] = h[t, b], c[t, b]
                 continue
-            m[t, b] = plain.operands(np.concatenate([x[t, b], h[t, b]]))
+            now = m[t, b] = plain.operands(np.concatenate([x[t, b], h[t, b]]))
+            if t and not inputs.off:
+                thresholds = [inputs.x] * plain.inputs + [inputs.h] * (len(now) - plain.inputs)
+                pairs = zip(now, m[t - 1, b], thresholds, strict=True)
+                m[t, b] = [n if plain.sends(k, n, last, least) else last for k, (n, last, least) in enumerate(pairs)]
+            own[t, b] = np.array(now) == m[t, b]
             z = plain.gates(m[t, b]).reshape(-1, 4)
             i, f, g, o = sigmoid(z[:, 0]), sigmoid(z[:, 1]), tanh(z[:, 2]), sigmoid(z[:, 3])
             c[t + 1, b] = add(multiply(f, c[t, b]), multiply(i, g))
@@ -125,6 +135,7 @@ def plain_passes(plain, x, h0, c0, active, dy, dh, dc, threshold):
             h[t + 1, b] = multiply(o, bent)
             of_gates[t, b] = i, f, g, o, bent
     dx, terms = np.zeros_like(x), []
+    collected = np.full((batch, x.shape[2] + h0.shape[1]), np.float32(-0.0))
     dh, dc = dh.copy(), dc.copy()
     for t in reversed(range(steps)):
         for b in range(batch):
@@ -142,18 +153,21 @@ def plain_passes(plain, x, h0, c0, active, dy, dh, dc, threshold):
             left = np.where(np.abs(delta) < np.float32(threshold), np.float32(0), delta)
             big_d = plain.deltas(left)
             terms.append((big_d, plain.deltas(delta), m[t, b]))
-            below = plain.below(big_d)
+            collected[b] = add(collected[b], plain.below(big_d))
+            below = np.where(own[t, b], collected[b], np.float32(0))
+            collected[b] = np.where(own[t, b], np.float32(-0.0), collected[b])
             dx[t, b], dh[b] = below[: plain.inputs], below[plain.inputs :]
             dc[b] = multiply(through, f)
     dw, db = plain.weight_gradient(terms)
     return {"h": h, "c": c, "dx": dx, "dh0": dh, "dc0": dc, "dw": dw, "db": db}
 
 
-def product_of(weights, bias, arithmetic, x, delta_exponent):
+def product_of(weights, bias, arithmetic, x, delta_exponent, together=False):
     inputs = x.shape[2]
-    exponents = int(exponent_of(np.abs(x).max())), 0
+    exponents = 0 if together else int(exponent_of(np.abs(x).max())), 0
     matrix = QuantisedMatrix.of(FloatProduct(weights, bias), arithmetic)
-    return IntegerProduct(matrix, arithmetic, (inputs, weights.shape[1] - inputs), exponents, delta_exponent)
+    widths = inputs, weights.shape[1] - inputs
+    return IntegerProduct(matrix, arithmetic, widths, exponents, delta_exponent, together=together)
 
 
 def passes(product, x, h0, c0, active, dy, dh, dc, threshold=0.0, storage=DENSE, inputs=OFF, slices=1):
@@ -169,15 +183,26 @@ ORDERS = {"as they come": list, "reversed": lambda terms: terms[::-1], "sorted":
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("arithmetic", [INT8, INT16, INT8.with_delta_bits(15), INT8.with_delta_bits(8)])
-@pytest.mark.parametrize("threshold", [0.0, 0.02])
-def test_the_reference_has_the_bits_of_plain_integers_added_in_any_order(arithmetic, threshold, order):
+@pytest.mark.parametrize(
+    ("threshold", "inputs", "together"),
+    [
+        (0.0, OFF, False),
+        (0.02, OFF, True),
+        (0.02, LayerInputs(0.4, 0.05, 0), False),
+        (0.0, LayerInputs(0.0, 0.3, 0), True),
+    ],
+)
+def test_the_reference_has_the_bits_of_plain_integers_added_in_any_order(
+    arithmetic, threshold, inputs, together, order
+):
     arguments = layer(np.random.default_rng(3), steps=4, batch=3, inputs=3, units=4)
     weights, bias, x, *rest = arguments
-    product = product_of(weights, bias, arithmetic, x, delta_exponent=1)
-    found, _ = passes(product, x, *rest, threshold)
+    x = np.tanh(x) if together else x
+    product = product_of(weights, bias, arithmetic, x, delta_exponent=1, together=together)
+    found, _ = passes(product, x, *rest, threshold, inputs=inputs)
     e_x = product.operand_exponents[0]
-    plain = Plain(weights, bias, arithmetic, e_x, 1, ORDERS[order])
-    for name, array in plain_passes(plain, x, *rest, threshold).items():
+    plain = Plain(weights, bias, arithmetic, e_x, 1, ORDERS[order], together)
+    for name, array in plain_passes(plain, x, *rest, threshold, inputs).items():
         assert_same_bits(name, found[name], array)
 
 
@@ -210,16 +235,19 @@ COMPILED = {"compiled": None, "without a compiler": dots.Addresses()}
     "arithmetic", [INT8, INT16, INT8.with_delta_bits(15)], ids=lambda a: f"{a.name} {a.delta_bits}"
 )
 @pytest.mark.parametrize("inputs", [OFF, LayerInputs(0.0, 0.0, 0), LayerInputs(0.3, 0.1, 0), LayerInputs(0.3, 0.1, 2)])
-@pytest.mark.parametrize("storage, threshold", [(DENSE, 0.0), (LayerStorage("ms1-bf16", (0.05,) * 6), 0.01)])
-def test_compiled_has_the_bits_of_the_reference(monkeypatch, found, arithmetic, inputs, storage, threshold):
+@pytest.mark.parametrize(
+    ("storage", "threshold", "together"), [(DENSE, 0.0, True), (LayerStorage("ms1-bf16", (0.05,) * 6), 0.01, False)]
+)
+def test_compiled_has_the_bits_of_the_reference(monkeypatch, found, arithmetic, inputs, storage, threshold, together):
     if COMPILED[found]:
         monkeypatch.setattr(integers, "addresses", lambda: COMPILED[found])
     generator = np.random.default_rng(5)
     weights, bias, x, *rest = masked(layer(generator, steps=5, batch=7, inputs=9, units=13), generator)
     x = np.cumsum(x * np.float32(0.3), axis=0, dtype=np.float32)  # so that some elements change little
+    x = np.tanh(x) if together else x
     skipped = np.array([False, True, False, False, False])
     given = (x, *rest, threshold, storage, inputs, skipped)
-    products = [product_of(weights, bias, arithmetic, x, delta_exponent=-1) for _ in range(2)]
+    products = [product_of(weights, bias, arithmetic, x, -1, together) for _ in range(2)]
     expected = reference_passes(products[0], *given)
     for name, array in fast_passes(products[1], *given).items():
         assert_same_bits(name, array, expected[name])

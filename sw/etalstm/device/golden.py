@@ -162,7 +162,8 @@ class IntegerSession(GoldenSession):
                 widths = tuple(sizes.get(name, network.hidden_size) for name in product.operands)
                 of_operands = tuple(map(int, exponents.operands[number, : len(widths)]))
                 given = self._matrices[number], self.shape.execution.arithmetic, widths, of_operands
-                found.append(IntegerProduct(*given, int(exponents.delta[number])))
+                together = bool(exponents.together[number])
+                found.append(IntegerProduct(*given, int(exponents.delta[number]), together=together))
         size = len(network.declared.products)
         return [found[first : first + size] for first in range(0, len(found), size)]
 

@@ -76,9 +76,10 @@ class SessionHooks(ABC):
         """Read, with integers, what the last forward pass has quantised with each exponent of an operand."""
         raise DeviceError("this device computes in float32")
 
-    def _set_exponents(self, delta: np.ndarray, operands: np.ndarray) -> None:
+    def _set_exponents(self, delta: np.ndarray, operands: np.ndarray, together: np.ndarray) -> None:
         """Take, with integers, the exponents for the next pass of whoever has chosen them for several sessions."""
-        self._exponents.delta, self._exponents.operands = delta, operands
+        exponents = self._exponents
+        exponents.delta, exponents.operands, exponents.together = delta, operands, together
 
     def _gradient_sums(self) -> list[np.ndarray]:
         """Give, with integers, the sums of each matrix's gradients, int64, (R, K + 1): the last column is of db."""

@@ -60,10 +60,9 @@ class TrainingShape:
         self.execution.check(self.network, self.batch)
         # From the second layer on all have the same sizes.
         matrices = self.network.of_layers(range(min(self.network.layers, 2))).matrices
-        collects = not self.execution.delta_inputs.off
         self.execution.arithmetic.check_terms(
             inputs_of_a_gate=max(matrix.columns for matrix in matrices),
-            rows_that_an_input_collects_from=max(matrix.rows for matrix in matrices) * (self.steps if collects else 1),
+            rows_of_an_input=max(matrix.rows for matrix in matrices),
             steps_of_a_batch=self.batch * self.steps,
         )
         if self.memory_budget is not None:

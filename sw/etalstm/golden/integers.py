@@ -64,6 +64,7 @@ class IntegerProduct:
     widths : tuple of int           columns of each operand
     operand_exponents : tuple of int
     delta_exponent : int
+    together : bool                 the operands, all of exponent 0, are one sum
     operand_peaks, delta_peak : Peak    of what has been quantised; δ times its row's 2^e_r
     """
 
@@ -74,6 +75,7 @@ class IntegerProduct:
     delta_exponent: int = LEAST_EXPONENT
     operand_peaks: tuple[Peak, ...] = ()
     delta_peak: Peak = field(default_factory=Peak)
+    together: bool = False
 
     def __post_init__(self):
         self.operand_peaks = self.operand_peaks or tuple(Peak() for _ in self.widths)
@@ -87,6 +89,11 @@ class IntegerProduct:
     def of_columns(self) -> np.ndarray:
         """The exponent of every column's operand, int, (K,)."""
         return np.repeat(self.operand_exponents, self.widths)
+
+    @property
+    def of_sums(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The columns of each of a gate's sums, and the exponents of their operands."""
+        return ((sum(self.widths),), (0,)) if self.together else (self.widths, self.operand_exponents)
 
     @property
     def by_row(self) -> np.ndarray:
@@ -166,14 +173,14 @@ class IntegerGateSums:
 
     def step(self, t: int, operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Give the sums of step t, float32, (B, G*H), and what the operands were last sent as, float32, (B, K)."""
-        product, edges = self._product, np.cumsum(self._product.widths)
-        numbers = self._quantised(t, operands)
+        product, (columns, exponents) = self._product, self._product.of_sums
+        edges, numbers = np.cumsum(columns), self._quantised(t, operands)
         if t and not self._off:
             numbers = np.where(self._sends(t, numbers), numbers, self._sent)
         self._sent, z = numbers, np.broadcast_to(product.matrix.bias, (len(operands), product.rows))
         parts = zip(np.split(numbers, edges[:-1], 1), np.split(product.matrix.numbers, edges[:-1], 1), strict=True)
         unit = product.arithmetic.bits - 1
-        for (operand, weights), exponent in zip(parts, product.operand_exponents, strict=True):
+        for (operand, weights), exponent in zip(parts, exponents, strict=True):
             sums = operand.astype(np.float64) @ weights.T
             z = add(z, scaled(sums, product.matrix.exponents + exponent - 2 * unit))
         return z, scaled(numbers, product.of_columns - unit)

@@ -29,7 +29,8 @@ class Peaks:
 class Exponents:
     """The exponents of a network's products: e_δ, int32, (P,), and those of operands, (P, O), O the most of a product.
 
-    An operand that its cell keeps within ±1 has 0. `first` is true until an iteration stands whose δ are not all zero.
+    An operand that its cell keeps within ±1 has 0. Where all of a product's operands do, they are summed `together`,
+    bool, (P,). `first` is true until an iteration stands whose δ are not all zero.
     """
 
     def __init__(self, network: NetworkShape):
@@ -45,6 +46,10 @@ class Exponents:
             for place, name in enumerate(operands):
                 self._of_x[number, place] = name == "x" and number < len(products)
                 self._given[number, place] = self._of_x[number, place] or name in within
+        self.together = np.array([
+            len(operands) > 1 and not x.any() and {*operands} <= within
+            for operands, x in zip(names, self._of_x, strict=True)
+        ])  # fmt: skip
         self._given |= np.array([[place >= len(operands) for place in range(most)] for operands in names])
         self.operands[self._given] = 0
         self._initial = self.operands.copy()
@@ -52,9 +57,9 @@ class Exponents:
         self._before = self._next = self.operands.copy()  # what an iteration begins with, and what follows from it
 
     @property
-    def now(self) -> tuple[np.ndarray, np.ndarray]:
-        """e_δ, and the exponents of operands, of the next pass."""
-        return self.delta, self.operands
+    def now(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """e_δ, the exponents of operands, and which are summed together, of the next pass."""
+        return self.delta, self.operands, self.together
 
     @property
     def state(self) -> tuple[list[int], list[list[int]]]:

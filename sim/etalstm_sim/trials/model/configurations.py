@@ -131,6 +131,9 @@ CONFIGURATIONS = (
     Configuration("integers streams", "sim-int8", 40, 70, 1, 19, 3, int8(delta_bits=15)),
     Configuration("integers sparse", "sim-int8", 64, 128, 1, 16, 6,
                   int8(storage="ms1-bf16", theta=0.1), delta_threshold=0.02, kept_cells=0.5),
+    Configuration("integers changes", "test-int8", 40, 33, 3, 9, 5, int8(input_threshold="0.3/0.05,0.1,0.2")),
+    Configuration("integers changes masked", "sim-int8", 64, 128, 2, 16, 6,
+                  int8(storage="ms1-bf16", theta=0.1, input_threshold="0.1"), masked=True, kept_cells=0.5),
     Configuration("vcu128 dense", "vcu128", 512, 512, 1, 16, 2, Execution.read(storage="ms1-bf16")),
     # with this threshold 0.1 of δ is not zero
     Configuration("vcu128 sparse", "vcu128", 512, 512, 1, 16, 2,
@@ -194,7 +197,7 @@ def _draw(generator: np.random.Generator, name: str, preset_name: str | None) ->
     if choices["input_threshold"] != "0":
         choices["refresh"] = one_of(0, 2, 4)
     if machine in _MOST_OF_INTEGERS:  # they take fewer options
-        float32_only = ("input_threshold", "refresh", "weight_format", "shared_tokens", "architecture")
+        float32_only = ("weight_format", "shared_tokens", "architecture")
         choices = {name: value for name, value in choices.items() if name not in float32_only}
         choices |= {"arithmetic": INT8.name, "delta_bits": int(generator.integers(8, 16))}
     others: dict[str, Any] = {

@@ -35,7 +35,7 @@ class IntegerHardwareSession(HardwareSession):
 
     def _write_constants(self) -> None:
         """Write the exponents of all layers, as they are now."""
-        arithmetic, (delta, operands) = self.shape.execution.arithmetic, self._exponents.now
+        arithmetic, (delta, operands, _) = self.shape.execution.arithmetic, self._exponents.now
         self._how = PassExponents(arithmetic, delta.copy(), operands.copy())
         weight, n = arithmetic.bits - 1, arithmetic.delta_bits - 1
         for arrays, of_delta, of_operands in zip(self._map.layers, delta.tolist(), operands.tolist(), strict=True):

@@ -73,11 +73,15 @@ def _rows_times(places, kind, rows, factor, begin, end):
 
 
 @njit(nogil=True, cache=True)
-def _begin_sums(places, kind, rows, factor, factors, bias, z, begin, end):
-    """Fill z of some terms with the bias and the sums of x."""
+def _begin_sums(places, kind, rows, factor, factors, bias, z, begun, begin, end):
+    """Fill z of some terms with the bias and the sums of x; if h is summed together with x, `begun` gets these sums."""
     for first in range(begin, end, PIECE):
         stop = min(first + PIECE, end)
         sums = _rows_times(places, kind, rows, factor, first, stop)
+        if begun.shape[0]:
+            begun[first:stop] = sums
+            z[first:stop] = bias
+            continue
         for n in range(first, stop):
             for r in range(bias.size):
                 z[n, r] = plus(bias[r], scaled(sums[n - first, r], factors[r]))
@@ -97,9 +101,11 @@ def _largest_of(row, largest):
 
 
 @njit(nogil=True, cache=True)
-def _steps_forward(places, kind, recurrent, grid, thresholds, factors, z, numbers, skipped, storage, h, c, kept, held,
-                   begin, end):  # fmt: skip
+def _steps_forward(places, kind, recurrent, grid, thresholds, factors, z, begun, numbers, skipped, storage, h, c, kept,
+                   held, begin, end):  # fmt: skip
     """Take the sequences `begin` to `end` through all steps; z has the bias and the x part, and gets the rest.
+
+    If h is summed together with x, z has the bias alone, and `begun` the sums of x.
 
     `held`, (N, H'), gets the mantissas of h that the terms have acted on. Gives the largest |h|.
     """
@@ -115,7 +121,10 @@ def _steps_forward(places, kind, recurrent, grid, thresholds, factors, z, number
                 _quantise(h[t, b], grid, of_step)
                 _hold(of_step, thresholds, t == 0, now[b - begin])
                 held[numbers[t, b], :units] = now[b - begin]
-        sums[: stop - first] = 0
+        if begun.shape[0]:
+            sums[: stop - first] = begun[first:stop]
+        else:
+            sums[: stop - first] = 0
         add_products(places, kind, held[first:stop], recurrent, sums, room)
         for n in range(first, stop):
             for r in range(z.shape[1]):
@@ -241,20 +250,21 @@ def layer_forward(product, x, h0, c0, active, storage=DENSE, skipped=None, delta
     x = np.ascontiguousarray(x)
     CREW.run(batch, x.size, lambda *piece: _hold_inputs(
         x, operands.grids[0], operands.thresholds[0], numbers, held_x, *piece))  # fmt: skip
-    kind, places = kind_of(max(product.widths), operands.most**2), addresses()
+    kind, places = kind_of(max(product.of_sums[0]), operands.most**2), addresses()
     factors = [
         powers(matrix.exponents + exponent - 2 * (arithmetic.bits - 1)) for exponent in product.operand_exponents
     ]
     of_x, recurrent = (factor_of(part.T) for part in (matrix.numbers[:, :width], matrix.numbers[:, width:]))
     z = np.empty((terms, product.rows), np.float32)
+    begun = np.full((terms if product.together else 0, of_x.rows.shape[1]), kind.zero)
     CREW.run(terms, z.size * width, lambda *piece: _begin_sums(
-        places, kind, held_x, of_x, factors[0], matrix.bias, z, *piece))  # fmt: skip
+        places, kind, held_x, of_x, factors[0], matrix.bias, z, begun, *piece))  # fmt: skip
     kept, largest = np.empty((6, terms, units), np.float32), []
 
     def piece(begin, end):
         largest.append(_steps_forward(
-            places, kind, recurrent, operands.grids[1], operands.thresholds[1], factors[1], z, numbers, skipped, rule,
-            h, c, kept, held_h, begin, end,
+            places, kind, recurrent, operands.grids[1], operands.thresholds[1], factors[1], z, begun, numbers, skipped,
+            rule, h, c, kept, held_h, begin, end,
         ))  # fmt: skip
 
     CREW.run(batch, z.size * units, piece, active.sum(axis=0))

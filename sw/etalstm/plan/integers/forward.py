@@ -17,7 +17,7 @@ from etalstm.plan.integers.products import (
 )
 from etalstm.plan.integers.send import ChangeSender
 from etalstm.plan.memory.arrays import LayerArrays
-from etalstm.plan.memory.integer_arrays import Constant
+from etalstm.plan.memory.integer_arrays import OPERANDS, Constant
 from etalstm.plan.memory.integer_tiling import AREAS
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
@@ -36,7 +36,8 @@ from etalstm_hw.contract.integers import WEIGHT_BITS, WORD_BYTES
 class IntegerForwardStage(ForwardStage):
     """Emits the forward pass of a cell of one stage, with products of integers.
 
-    The sums with x and with the other operand lie apart: each is converted with its own exponents.
+    In the first layer sums with x and with the other operand lie apart: each is converted with its own exponents. In
+    those above they are one.
 
     Members
     -------
@@ -52,7 +53,7 @@ class IntegerForwardStage(ForwardStage):
         arrays = products[-1].integers
         assert arrays, "a layer with integers has arrays for them"
         self._arrays, tiling = arrays, arrays.tiling
-        self._config, self._area = config, config.queue_depth // AREAS
+        self._config, self._area = config, config.queue_depth // (AREAS // len(OPERANDS) * len(arrays.of_sums))
         most = max(span.count for span in self.tiling.unit_spans) * network.batch.size
         self._z = scratch.take("sums", self.gates * most)
         self._terms = scratch.take("terms", self.gates * most)
@@ -105,17 +106,17 @@ class IntegerForwardStage(ForwardStage):
         packed = self._arrays.rows[operand]
         return Columns(tuple(WeightGroup(packed, tile) for tile in range(span.first, span.first + span.count)))
 
-    def _areas(self, job: Job) -> tuple[Operand, Operand]:
-        """Give where the sums of a job lie: with x, and with the other operand."""
-        return job.operand, job.operand.at(self._area)
+    def _areas(self, job: Job) -> dict[str, Operand]:
+        """Give where the sums of a job with each operand lie."""
+        return {"x": job.operand, "h": job.operand if self._arrays.together else job.operand.at(self._area)}
 
     def of_inputs(self, jobs: Sequence[Job]) -> list[Emit]:
         """Give what sums the products with x of jobs that share loads."""
-        return self._sum("x", [Share(self._array("x", job), self._areas(job)[0]) for job in jobs], jobs[0].span)
+        return self._sum("x", jobs)
 
     def of_state(self, jobs: Sequence[Job]) -> list[Emit]:
         """Give what sums the products with the other operand."""
-        return self._sum("h", [Share(self._array("h", job), self._areas(job)[1]) for job in jobs], jobs[0].span)
+        return self._sum("h", jobs, adds=self._arrays.together)
 
     def sum_inputs(self, job: Job) -> None:
         """Sum the products with x."""
@@ -129,8 +130,9 @@ class IntegerForwardStage(ForwardStage):
         blocks = tiling.columns_of(operand).channels * groups
         return Broadcast(location, 0, groups, blocks, job.size, bool(changes), Traffic.ACTIVATIONS)
 
-    def _sum(self, operand: str, shares: Sequence[Share], span: Span) -> list[Emit]:
-        return self._multiplier.multiply(shares, self._columns(operand, span))
+    def _sum(self, operand: str, jobs: Sequence[Job], *, adds: bool = False) -> list[Emit]:
+        shares = [Share(self._array(operand, job), self._areas(job)[operand]) for job in jobs]
+        return self._multiplier.multiply(shares, self._columns(operand, jobs[0].span), adds=adds)
 
     @property
     def _brings_ahead(self) -> bool:
@@ -138,17 +140,19 @@ class IntegerForwardStage(ForwardStage):
 
     def _sums_of(self, job: Job) -> Elsewhere:
         """Convert the sums, and add them to the bias."""
-        emitter, size, rows, first = self._emitter, job.size, job.row_tiles, self.gates * job.span.first
-        bias = self._bias.at(first, outer=1, inner=0)
-        for name, area in zip(("x", "h"), self._areas(job), strict=True):
-            terms = self._add_changes(name, area, job) if self._changes else self._convert(name, area, job)
-            terms, z = (operand.at(0, outer=size) for operand in (terms, self._z))
-            emitter.vector(VectorOp.ADD, z, terms, bias if name == "x" else z, outer=rows, inner=size)
+        size, rows, first = job.size, job.row_tiles, self.gates * job.span.first
+        bias, z = self._bias.at(first, outer=1, inner=0), self._z.at(0, outer=size)
+        for number, name in enumerate(self._arrays.of_sums):
+            area = self._areas(job)[name]
+            terms = self._add_changes(name, area, job) if self.sends_changes else self._convert(name, area, job)
+            self._emitter.vector(
+                VectorOp.ADD, z, terms.at(0, outer=size), z if number else bias, outer=rows, inner=size
+            )
         names = self._stage.sums
         return {name: self._z.at(gate * size, outer=self.gates * size) for gate, name in enumerate(names)}
 
     def _convert(self, name: str, sums: Operand, job: Job) -> Operand:
-        """Convert a job's sums with an operand, tile by tile; give where they are."""
+        """Convert a job's sums, tile by tile; give where they are."""
         exponents = self._of[name].at(self.gates * job.span.first)
         for some, of_tile in self._tiles_of(sums, job.row_tiles, job.size):
             to, of_rows = self._terms.at(some.first * job.size), exponents.at(some.first)
@@ -163,10 +167,10 @@ class IntegerForwardStage(ForwardStage):
     def _add_changes(self, name: str, sums: Operand, job: Job) -> Operand:
         """Add the sums of changes to those that the step before has left; store and convert these.
 
-        Gives where they are then: with x where the gates' sums will be.
+        Gives where they are then: those that come first where the gates' sums will be.
         """
         emitter, size, rows, first = self._emitter, job.size, job.row_tiles, self.gates * job.span.first
-        total = self._totals(name)
+        total, converted = self._totals[name]
         for some, of_tile in self._tiles_of(sums, rows, size):
             to = total.at(some.first * size, outer=size)
             before = ZERO if self._refreshes(job.step) else to
@@ -175,22 +179,27 @@ class IntegerForwardStage(ForwardStage):
         if job.step + 1 < self._network.steps:
             location = self._arrays.changes[name].sums.at(0, job.batch_tile, first)
             emitter.store(total, location, Traffic.INTERMEDIATES, 1, rows * size)
-        exponents, terms = self._of[name].at(first, outer=1, inner=0), self._z if name == "x" else self._terms
-        converted, integers = (operand.at(0, outer=size) for operand in (terms, total))
-        emitter.vector(VectorOp.CONVERT, converted, integers, exponents, outer=rows, inner=size)
-        return terms
+        terms, integers = (operand.at(0, outer=size) for operand in (converted, total))
+        exponents = self._of[name].at(first, outer=1, inner=0)
+        emitter.vector(VectorOp.CONVERT, terms, integers, exponents, outer=rows, inner=size)
+        return converted
 
-    def _totals(self, name: str) -> Operand:
-        """Give where the integers of all steps' sums with an operand are: with h where the gates will be."""
-        return self._terms if name == "x" else self._vectors.array(self._stage.gates[0])
+    @property
+    def _totals(self) -> dict[str, tuple[Operand, Operand]]:
+        """Give where the integers of all steps' sums are, and where they are converted to.
+
+        The second ones are where the gates will be: these are computed after the sums.
+        """
+        places = (self._terms, self._z), (self._vectors.array(self._stage.gates[0]), self._terms)
+        return dict(zip(self._arrays.of_sums, places, strict=False))
 
     def _bring_sums(self, job: Job) -> None:
         """Have also what was last sent of the output."""
         if self._changes:
             self._changes.bring(job, job.step, job.batch_tile)
-        for name in () if self._refreshes(job.step) else ("x", "h"):
+        for name, (total, _) in () if self._refreshes(job.step) else self._totals.items():
             location = self._arrays.changes[name].sums.at(0, job.batch_tile, self.gates * job.span.first)
-            self._emitter.load(self._totals(name), location, Traffic.INTERMEDIATES, 1, job.row_tiles * job.size)
+            self._emitter.load(total, location, Traffic.INTERMEDIATES, 1, job.row_tiles * job.size)
 
     def cells(self, job: Job) -> None:
         """Compute the cells; then store what they give as integers, four tiles in a vector of words."""

@@ -77,6 +77,7 @@ class IntegerArrays:
     transposed : Transposed
     noted : Array        of δ, a vector each: exponents of the largest ones, how many were clamped
     changes : dict of Changes    with delta inputs, by operand; `operands` are what was last sent then
+    together : bool      a gate has one sum with both operands, else one with each
     """
 
     tiling: IntegerTiling
@@ -89,6 +90,12 @@ class IntegerArrays:
     transposed: Transposed
     noted: Array
     changes: dict[str, Changes]
+    together: bool
+
+    @property
+    def of_sums(self) -> tuple[str, ...]:
+        """The operand that completes each of a gate's sums."""
+        return OPERANDS[self.together :]
 
     @property
     def output(self) -> Numbers:
@@ -150,6 +157,7 @@ def allocate(
         transposed=transposed,
         noted=memory.add_raw(f"noted{number}", "deltas", Noted.COUNT),
         changes=room.changes(tiling, number) if room else {},
+        together=below is not None,
     )
 
 
