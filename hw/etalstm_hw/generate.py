@@ -13,15 +13,19 @@ from etalstm.host.cached_build import cache_for_programs
 from etalstm.host.computer import seldom_collected
 from etalstm.host.durable import write_whole
 from etalstm_hw import contract
+from etalstm_hw.broadcast.broadcaster import Broadcaster
 from etalstm_hw.compute.pe import OmniPE
 from etalstm_hw.config import Config, preset
 from etalstm_hw.contract import BINARY32
 from etalstm_hw.fp.activation import Activation
 from etalstm_hw.fp.add import Adder
 from etalstm_hw.fp.multiply import Multiplier
+from etalstm_hw.integer.broadcaster import IntegerBroadcaster, sizes_of
+from etalstm_hw.integer.memory import reads_of_copies
 from etalstm_hw.integer.pe import IntegerPE
-from etalstm_hw.machine.channel import Channel
-from etalstm_hw.machine.top import Top, make_broadcaster, top_signature
+from etalstm_hw.integer.sender import SequenceSender
+from etalstm_hw.machine.channel import Channel, make_products, make_weights
+from etalstm_hw.machine.top import Top, top_signature
 
 LINE = 120
 """Characters of a line of ports."""
@@ -90,8 +94,9 @@ def verilog(
 ) -> str:  # fmt: skip
     """Give the Verilog of the whole accelerator; equal configurations give equal text.
 
-    What there are many of is written once each: a channel, its PE and arithmetic units, a broadcaster. So the time that
-    this takes, and the size of the text, hardly grow with the numbers of channels and lanes.
+    What there are many of is written once each: a channel, its PE and arithmetic units, a broadcaster. If products are
+    integers, so are a stream's engine of products and its sender, and a memory of weights. So the time that this takes,
+    and the size of the text, hardly grow with the numbers of channels, lanes and streams.
 
     Parameters
     ----------
@@ -105,9 +110,8 @@ def verilog(
     integer_pe : callable
         Makes a PE of integers: on a board the primitive that does the same.
     """
-    modules = channel_modules(config, integer_pe)
-    modules["broadcaster"] = broadcaster = make_broadcaster(config)
-    channel = modules["channel"]
+    modules = channel_modules(config, integer_pe) | broadcaster_modules(config)
+    channel, broadcaster = modules["channel"], modules["broadcaster"]
     modules[name] = Top(
         config,
         channel=lambda _: Instanced.of("channel", channel),
@@ -122,14 +126,26 @@ def channel_modules(config: Config, integer_pe=IntegerPE) -> dict[str, wiring.Co
     units = {"multiplier": Multiplier(BINARY32), "adder": Adder(BINARY32), "activation": Activation.sharing(BINARY32)}
     units["pe"] = pe = OmniPE(BINARY32, *(Instanced.of(name, units[name]) for name in ("multiplier", "adder")))
     if config.integers:
+        units |= {f"weights{n}": make_weights(config, n) for n in sorted(set(reads_of_copies(config.integer_streams)))}
         units["integer_pe"] = integer_pe()
+        units["products"] = make_products(config, lambda: Instanced.of("integer_pe", units["integer_pe"]))
     channel = Channel(
         config,
         pe=lambda _: Instanced.of("pe", pe),
         activation=lambda _: Instanced.of("activation", units["activation"]),
-        integer_pe=lambda: Instanced.of("integer_pe", units["integer_pe"]),
+        products=lambda _: Instanced.of("products", units["products"]),
+        weights=lambda _, reads: Instanced.of(f"weights{reads}", units[f"weights{reads}"]),
     )
     return units | {"channel": channel}
+
+
+def broadcaster_modules(config: Config) -> dict[str, wiring.Component]:
+    """Give the components of a broadcaster's Verilog by the names of their modules; the last is ``broadcaster``."""
+    if not config.integers:
+        return {"broadcaster": Broadcaster(config)}
+    sender = SequenceSender(sizes_of(config))
+    broadcaster = IntegerBroadcaster(config, sender=lambda _: Instanced.of("sender", sender))
+    return {"sender": sender, "broadcaster": broadcaster}
 
 
 def modules_verilog(modules: dict[str, wiring.Component], *, source_lines: bool = False) -> str:

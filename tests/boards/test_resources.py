@@ -4,6 +4,7 @@ import importlib.util
 import os
 import threading
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from amaranth.hdl import Module, Signal, signed
@@ -35,6 +36,7 @@ from etalstm_hw.contract import BINARY32
 from etalstm_hw.fp.activation import READERS, Activation, Coefficients
 from etalstm_hw.generate import component_verilog
 from etalstm_hw.integer.memory import IntegerMemories
+from etalstm_hw.machine.channel import make_weights
 
 
 @pytest.fixture
@@ -227,8 +229,9 @@ INTEGERS = replace(
 def test_the_memories_of_integers_are_estimated_as_they_are_mapped(yosys):
     """Weights of two vectors of 4,096 rows, and a scratch memory."""
     sizes = {"weight_depth": 8192, "scratch_depth": INTEGERS.scratch_depth, "scratch_reads": 1}
-    found = report(component_verilog(IntegerMemories(BINARY32, 8, 8, 4, **sizes)), "top").total
     one = replace(INTEGERS, integer_streams=1)
+    memories = IntegerMemories(BINARY32, 8, 8, 4, weights=partial(make_weights, one), **sizes)
+    found = report(component_verilog(memories), "top").total
     assert (found.uram, found.bram) == (8, 4)
     assert of_channel(one).uram == found.uram
     sums, coefficients = 2 * 4.5, OF_COEFFICIENTS.bram * one.activation_units // READERS  # sums of 8 lanes of 40 bits

@@ -8,7 +8,7 @@ from etalstm_hw.contract import BINARY32
 from etalstm_hw.fp.activation import Activation
 from etalstm_hw.fp.multiply import Multiplier
 from etalstm_hw.machine.top import top_signature
-from etalstm_sim.compiled.library import design
+from etalstm_sim.compiled.library import design, repeated_modules
 from etalstm_sim.compiled.lint import lint
 
 
@@ -40,6 +40,11 @@ def test_every_preset_elaborates(name, monkeypatch, tmp_path):
     assert f"{preset(name).digest:#010x}" in comments
     named = [word.strip(" )\n") for word in rest.split(";")[0].split(",")]
     assert named == [port["name"] for port in manifest["ports"]]
+
+
+def test_what_there_are_many_of_is_written_once():
+    often = {"channel", "products", "weights2", "sender", "integer_pe", "pe", "activation"}
+    assert set(repeated_modules(verilog("slice-int8"))) == often
 
 
 def test_equal_configurations_give_equal_text():

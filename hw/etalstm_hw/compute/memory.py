@@ -36,24 +36,26 @@ class BeatMemory(wiring.Component):
 
     Members
     -------
-    reads : tuple of str
+    READS : tuple of str
         Names of the read ports.
-    read, second : :py:`In(memory.ReadPort.Signature(...))`
+    read, second : :py:`Out(memory.ReadPort.Signature(...))`
         There is no ``second`` with one.
-    write : :py:`In(memory.WritePort.Signature(...))`
+    write : :py:`Out(memory.WritePort.Signature(...))`
         With an enable for each beat.
     taken : :py:`In(2)`
         With two read ports: those whose port of the memory a write takes; ``read`` is bit 0. A write must take one.
     """
 
+    READS = ("read", "second")
+
     def __init__(self, vector, beat_words: int, depth: int, reads: int = 1):
-        self.reads = ("read", "second")[:reads]
+        self._reads = self.READS[:reads]
         self._depth, self._beat_bits = depth, vector.size // vector.length * beat_words
         port = {"addr_width": (depth - 1).bit_length(), "shape": vector}
         super().__init__(
             {
-                **{name: In(memory.ReadPort.Signature(**port)) for name in self.reads},
-                "write": In(memory.WritePort.Signature(**port, granularity=beat_words)),
+                **{name: Out(memory.ReadPort.Signature(**port)) for name in self._reads},
+                "write": Out(memory.WritePort.Signature(**port, granularity=beat_words)),
                 **({"taken": In(2)} if reads == 2 else {}),
             }
         )
@@ -62,18 +64,18 @@ class BeatMemory(wiring.Component):
         """All pieces have the same addresses."""
         m = Module()
         attrs: dict = ram_style(self._depth)
-        if len(self.reads) == 2:
+        if len(self._reads) == 2:
             attrs["no_rw_check"] = 1  # else Yosys keeps a copy for each port: they differ in what they read of a write
-        pieces: dict[str, list] = {name: [] for name in self.reads}
+        pieces: dict[str, list] = {name: [] for name in self._reads}
         for n, enable in enumerate(self.write.en):
             storage = memory.Memory(shape=self._beat_bits, depth=self._depth, init=[], attrs=attrs)
             m.submodules[f"beat{n}"] = storage
-            if len(self.reads) == 1:
+            if len(self._reads) == 1:
                 self._write(m, storage.write_port(), n, enable, self.write.addr)
-            for side, name in enumerate(self.reads):
+            for side, name in enumerate(self._reads):
                 mine, read = getattr(self, name), storage.read_port()
                 address, taken = mine.addr, Const(0)
-                if len(self.reads) == 2:
+                if len(self._reads) == 2:
                     taken = self.taken[side]
                     address = Mux(taken, self.write.addr, mine.addr)
                     self._write(m, storage.write_port(), n, enable & taken, address)

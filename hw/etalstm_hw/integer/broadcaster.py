@@ -171,10 +171,16 @@ class IntegerBroadcaster(BlockBroadcaster):
 
     A stream whose channels have no room does not hold up the others: their engines take instructions together.
     ``send_zeros`` is not looked at: what is zero is never sent.
+
+    Parameters
+    ----------
+    config : Config
+    sender : callable
+        Makes the sender of a stream for its :class:`Sizes`.
     """
 
-    def __init__(self, config: Config):
-        self._sizes = sizes_of(config)
+    def __init__(self, config: Config, *, sender=SequenceSender):
+        self._sizes, self._sender = sizes_of(config), sender
         streams = config.integer_streams
         blocks = config.broadcast_words << (streams - 1).bit_length()
         digits = Digits(self._sizes.elements, streams)
@@ -197,7 +203,7 @@ class IntegerBroadcaster(BlockBroadcaster):
 
     def _make_senders(self, m):
         """Make the streams' senders, which send where there is room."""
-        senders = [SequenceSender(self._sizes) for _ in range(self.config.integer_streams)]
+        senders = [self._sender(self._sizes) for _ in range(self.config.integer_streams)]
         for n, sender in enumerate(senders):
             m.submodules[f"sender{n}"] = sender
             m.d.comb += [

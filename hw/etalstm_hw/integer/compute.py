@@ -6,8 +6,6 @@ from amaranth.lib import wiring
 from etalstm_hw.compute.compute import LaneCompute
 from etalstm_hw.contract import PARAMETER_DELTA_THRESHOLD, Cycle, Opcode, Status
 from etalstm_hw.integer.memory import IntegerMemories
-from etalstm_hw.integer.pe import IntegerPE
-from etalstm_hw.integer.products import ProductEngine
 from etalstm_hw.integer.sender import Sent
 from etalstm_hw.integer.unit import ElementUnit
 from etalstm_hw.stream import instruction_layout
@@ -33,26 +31,24 @@ class IntegerCompute(LaneCompute):
         How many there are, each with a unit of integers.
     integer_pes, streams, elements : int
         PEs of integers of each lane and stream; streams of digits; elements of a sequence at most.
-    integer_pe : callable
-        Makes such a PE.
+    engine : callable
+        Makes the engine of products of a stream.
+    weights : callable
+        Makes a memory of weights, see :class:`IntegerMemories`.
     depths : dict
         ``weight_depth``, ``scratch_depth``, ``queue_depth``: vectors of each memory.
     """
 
     def __init__(
-        self, format, lanes, beat_words, *, pe, activation, activation_units, integer_pes, streams, elements, depths,
-        integer_pe=IntegerPE, scratch_reads=2,
+        self, format, lanes, beat_words, *, pe, activation, activation_units, integer_pes, streams, elements, engine,
+        weights, depths, scratch_reads=2,
     ):  # fmt: skip
-        sizes = {name: depths[name] for name in ("weight_depth", "scratch_depth")}
         memories = IntegerMemories(
-            format, lanes, beat_words, integer_pes, scratch_reads=scratch_reads, streams=streams, **sizes
-        )
+            format, lanes, beat_words, integer_pes, weight_depth=depths["weight_depth"],
+            scratch_depth=depths["scratch_depth"], scratch_reads=scratch_reads, weights=weights, streams=streams,
+        )  # fmt: skip
         self._queue_depth = depths["queue_depth"]
-        depth, rows = self._queue_depth // (2 * integer_pes), 1 << memories.weights0.signature.addr_width
-        self.engines = [
-            ProductEngine(lanes, integer_pes, depth=depth, elements=elements, weight_depth=rows, pe=integer_pe)
-            for _ in range(streams)
-        ]
+        self.engines = [engine() for _ in range(streams)]
         units = [ElementUnit(format, lanes // activation_units, activation) for _ in range(activation_units)]
         super().__init__(
             format, lanes, beat_words, pe=pe, units=units, memories=memories,

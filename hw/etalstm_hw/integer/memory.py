@@ -11,6 +11,11 @@ from etalstm_hw.integer.lane import lane_weights
 from etalstm_hw.stream import LaneWrite, vector_layout
 
 
+def reads_of_copies(streams: int) -> list[int]:
+    """Give how many streams read each copy of the weights: two, the last one maybe alone."""
+    return [min(2, streams - first) for first in range(0, streams, 2)]
+
+
 class IntegerMemories(wiring.Component):
     """Weights and scratch words of all lanes of a channel; its sums are those of the engine of products.
 
@@ -27,6 +32,9 @@ class IntegerMemories(wiring.Component):
         Vectors of each memory, powers of two.
     scratch_reads, streams : int
         Read ports of the scratch memory, and of the weights. The weights are there once for each two of these.
+    weights : callable
+        Makes the memory of one vector of a row for a number of read ports, see :func:`reads_of_copies`: a
+        :class:`~etalstm_hw.compute.memory.BeatMemory`.
 
     Members
     -------
@@ -43,22 +51,22 @@ class IntegerMemories(wiring.Component):
         A write of ``load`` was dropped in this cycle, because of what it names.
     """
 
-    def __init__(self, format, lanes, beat_words, pes, *, weight_depth, scratch_depth, scratch_reads, streams=1):
+    def __init__(
+        self, format, lanes, beat_words, pes, *, weight_depth, scratch_depth, scratch_reads, weights, streams=1
+    ):
         vector, self._lanes, self._pes = vector_layout(format, lanes), lanes, pes
         self._depth, self._of_row = weight_depth, 2 * pes * WEIGHT_BITS // format.width
         rows = weight_depth // self._of_row
-        self._copies = [
-            [BeatMemory(vector, beat_words, rows, min(2, streams - first)) for _ in range(self._of_row)]
-            for first in range(0, streams, 2)
-        ]
+        self._reads = reads_of_copies(streams)
+        self._copies = [[weights(reads) for _ in range(self._of_row)] for reads in self._reads]
         self._scratch = ScratchMemory(vector, scratch_depth, scratch_reads)
-        weights = memory.ReadPort.Signature(
+        read = memory.ReadPort.Signature(
             addr_width=(rows - 1).bit_length(), shape=data.ArrayLayout(lane_weights(pes), lanes)
         )
         super().__init__(
             dict(self._scratch.signature.members)
             | {
-                **{f"weights{n}": Out(weights) for n in range(streams)},
+                **{f"weights{n}": Out(read) for n in range(streams)},
                 "free": Out(streams),
                 "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "no_memory": Out(1),
@@ -83,9 +91,9 @@ class IntegerMemories(wiring.Component):
         side, taken = Signal(init=1), Signal(2)
         m.d.sync += side.eq(side ^ to_weights)
         m.d.comb += taken.eq(Cat(to_weights & ~side, to_weights & side))
-        for number, pieces in enumerate(self._copies):
-            for n in range(len(pieces[0].reads)):
-                m.d.comb += self.free[2 * number + n].eq(~taken[n] if len(pieces[0].reads) == 2 else 1)
+        for number, (reads, pieces) in enumerate(zip(self._reads, self._copies, strict=True)):
+            for n in range(reads):
+                m.d.comb += self.free[2 * number + n].eq(~taken[n] if reads == 2 else 1)
             for n, piece in enumerate(pieces):
                 m.submodules[f"weights{number}_{n}"] = piece
                 mine = to_weights & ~beyond & (request.address[:inside] == n)
@@ -93,11 +101,10 @@ class IntegerMemories(wiring.Component):
                     piece.write.addr.eq(request.address[inside:]),
                     piece.write.data.eq(request.data),
                     piece.write.en.eq(request.enable & mine.replicate(len(request.enable))),
-                    *([piece.taken.eq(taken)] if len(piece.reads) == 2 else []),
+                    *([piece.taken.eq(taken)] if reads == 2 else []),
                 ]
-            for port in pieces[0].reads:
-                ports = [getattr(piece, port) for piece in pieces]
-                self._read(m, 2 * number + pieces[0].reads.index(port), ports)
+            for n, port in enumerate(BeatMemory.READS[:reads]):
+                self._read(m, 2 * number + n, [getattr(piece, port) for piece in pieces])
         return m
 
     def _read(self, m, stream, ports):

@@ -7,7 +7,9 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.axi.axi import AXI4, join
 from etalstm_hw.compute.compute import Compute
+from etalstm_hw.compute.memory import BeatMemory
 from etalstm_hw.compute.pe import OmniPE
+from etalstm_hw.config import Config
 from etalstm_hw.contract import (
     BINARY32,
     ENGINE_OF,
@@ -34,15 +36,30 @@ from etalstm_hw.fp.activation import Activation
 from etalstm_hw.integer.broadcaster import sizes_of
 from etalstm_hw.integer.compute import IntegerCompute
 from etalstm_hw.integer.pe import IntegerPE
+from etalstm_hw.integer.products import ProductEngine
 from etalstm_hw.integer.sender import Digits
 from etalstm_hw.program.queue import InstructionQueue
-from etalstm_hw.stream import Completed, Dispatched, Group, Scalar, Slots, Windows
+from etalstm_hw.stream import Completed, Dispatched, Group, Scalar, Slots, Windows, vector_layout
 
 ENGINES = {Engine.LOAD: "load", Engine.MAC: "mac", Engine.VECTOR: "vector", Engine.STORE: "store"}
 """The engines of a channel, and their names."""
 
 _RAW = data.StructLayout(HEADER | {"fields": INSTRUCTION_BITS - HEADER_BITS})
 _WAITS = (Cycle.WAIT_LOAD, Cycle.HAZARD, Cycle.WAIT_VECTOR, Cycle.WAIT_STORE)
+
+
+def make_products(config: Config, pe=IntegerPE) -> ProductEngine:
+    """Make the engine of products of one stream of digits; `pe` makes a PE of integers."""
+    return ProductEngine(
+        config.lanes, config.integer_pes, depth=config.queue_depth // config.tile_sums,
+        elements=sizes_of(config).elements, weight_depth=config.weight_depth // config.row_vectors, pe=pe,
+    )  # fmt: skip
+
+
+def make_weights(config: Config, reads: int) -> BeatMemory:
+    """Make a memory of weights of integers for `reads` streams: one vector of each row."""
+    vector = vector_layout(BINARY32, config.lanes)
+    return BeatMemory(vector, config.beat_words, config.weight_depth // config.row_vectors, reads)
 
 
 class Channel(wiring.Component):
@@ -58,8 +75,9 @@ class Channel(wiring.Component):
         Sizes of everything.
     pe, activation : callable
         Make a PE and an activation unit for a format.
-    integer_pe : callable
-        Makes a PE of integers, if products are these.
+    products, weights : callable
+        If products are integers: make an engine of products and a memory of weights for a configuration; see
+        :func:`make_products` and :func:`make_weights`.
 
     Members
     -------
@@ -106,9 +124,11 @@ class Channel(wiring.Component):
         Something moved in the cycle before.
     """
 
-    def __init__(self, config, *, pe=OmniPE.of, activation=Activation.sharing, integer_pe=IntegerPE):
+    def __init__(
+        self, config, *, pe=OmniPE.of, activation=Activation.sharing, products=make_products, weights=make_weights
+    ):
         self.config = config
-        self.pe, self.activation, self._integer_pe = pe, activation, integer_pe
+        self.pe, self.activation, self._products, self._weights = pe, activation, products, weights
         flags = ("store_done", "busy", "dma_busy", "mac_phase", "load_beats", "store_beats", "progress")
         super().__init__(
             {name: Out(1) for name in flags}
@@ -164,8 +184,9 @@ class Channel(wiring.Component):
         config = self.config
         depths = ("weight_depth", "bias_depth", "scratch_depth", "queue_depth")
         of_integers = {
-            "integer_pes": config.integer_pes, "integer_pe": self._integer_pe, "elements": sizes_of(config).elements,
-            "streams": config.integer_streams,
+            "integer_pes": config.integer_pes, "streams": config.integer_streams,
+            "elements": sizes_of(config).elements, "engine": lambda: self._products(config),
+            "weights": lambda reads: self._weights(config, reads),
         }  # fmt: skip
         make, more = (IntegerCompute, of_integers) if config.integers else (Compute, {})
         return make(

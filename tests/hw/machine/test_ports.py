@@ -15,7 +15,7 @@ from etalstm_hw.fp.add import Adder
 from etalstm_hw.fp.multiply import Multiplier
 from etalstm_hw.generate import Instanced
 from etalstm_hw.integer.pe import IntegerPE
-from etalstm_hw.machine.channel import Channel
+from etalstm_hw.machine.channel import Channel, make_products
 from etalstm_hw.machine.top import Top
 from tests.netlist import netlist_of
 
@@ -58,7 +58,8 @@ def machine(config: Config) -> Top:
     def pe(format):
         return OmniPE(format, instance("multiplier"), instance("adder"))
 
-    made = {"activation": lambda _: instance("activation"), "integer_pe": lambda: instance("integer_pe")}
+    products = partial(make_products, pe=lambda: instance("integer_pe"))
+    made = {"activation": lambda _: instance("activation"), "products": products}
     return Top(config, channel=partial(Channel, pe=pe, **made))
 
 
