@@ -1,6 +1,5 @@
 """No output of the machine follows an input within a cycle: between its ports there is always a register."""
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -18,6 +17,7 @@ from etalstm_hw.integer.pe import IntegerPE
 from etalstm_hw.machine.channel import Channel, make_products
 from etalstm_hw.machine.top import Top
 from tests.netlist import netlist_of
+from tests.smallest import smallest
 
 CLOCK = "clk"
 UNITS = {"multiplier": Multiplier, "adder": Adder, "activation": Activation}
@@ -61,12 +61,6 @@ def machine(config: Config) -> Top:
     products = partial(make_products, pe=lambda: instance("integer_pe"))
     made = {"activation": lambda _: instance("activation"), "products": products}
     return Top(config, channel=partial(Channel, pe=pe, **made))
-
-
-def smallest(config: Config) -> Config:
-    """The machine of a preset with no more channels than share a port, so that it is elaborated quickly."""
-    channels = config.channels_per_port
-    return replace(config, channels=channels, broadcasters=min(channels, config.broadcasters), port_bytes=0)
 
 
 KINDS = {smallest(config): name for name, config in PRESETS.items()}
