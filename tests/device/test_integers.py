@@ -38,12 +38,13 @@ def test_contributions_and_counts_of_delta_are_goldens():
     assert found["golden"] == found["sim"]
 
 
-def test_six_streams_have_goldens_bits(tmp_path):
-    """Seven sequences: the last stream has one, the others two or none."""
-    file = tmp_path / "six.toml"
-    file.write_text('base = "test-int8"\ninteger_streams = 6\n')
+@pytest.mark.parametrize("batch", [4, 7], ids=["none", "fewer"])
+def test_three_streams_have_goldens_bits(tmp_path, batch):
+    """The last stream has no sequence, or one where the others have three. It has a copy of the weights for itself."""
+    file = tmp_path / "three.toml"
+    file.write_text('base = "test-int8"\ninteger_streams = 3\n')
     device = open_device("sim", preset=str(file), stall=0.2)
-    assert_same_training(device, with_changes(SHAPE, batch=7), iterations=2, seed=8)
+    assert_same_training(device, with_changes(SHAPE, batch=batch), iterations=2, seed=8)
 
 
 def test_weights_are_integers_again_when_a_log_has_grown():
