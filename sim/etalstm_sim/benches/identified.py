@@ -65,3 +65,10 @@ def identified_machine(config: Config, name: str) -> str:
     inner = f"{name}_inside"
     outer = Identified(generate.Instanced(inner, top_signature(config)))
     return "\n".join([generate.component_verilog(outer, name), generate.verilog(config, inner)])
+
+
+def identified_channel(config: Config, name: str) -> str:
+    """Give the Verilog of a channel likewise, its PEs and arithmetic units written once."""
+    modules = generate.channel_modules(config)
+    outer = Identified(generate.Instanced.of("channel", modules["channel"]))
+    return "\n".join([generate.component_verilog(outer, name), generate.modules_verilog(modules)])

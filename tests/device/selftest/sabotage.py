@@ -1,12 +1,15 @@
 """The machine of preset ``test`` with faults that a test switches on."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
 from etalstm_hw.compute.pe import OmniPE
+from etalstm_hw.contract import BINARY32
+from etalstm_hw.fp.activation import Activation
 from etalstm_hw.fp.add import Adder
 from etalstm_hw.fp.multiply import Multiplier
+from etalstm_hw.generate import Instanced
 from etalstm_hw.machine.channel import Channel
 from etalstm_hw.machine.top import Top, top_signature
 
@@ -19,11 +22,9 @@ HALF_OF_MEMORY = 1 << 29  # of a simulation's 1 GiB: what two channels' windows 
 class _WrongMultiplier(wiring.Component):
     """A multiplier whose last bit is wrong while `fault` is set."""
 
-    LATENCY = Multiplier.LATENCY
-
-    def __init__(self, format, fault):
-        self._multiplier, self._fault = Multiplier(format), fault
-        super().__init__(self._multiplier.signature)
+    def __init__(self, multiplier, fault):
+        self._multiplier, self._fault, self.LATENCY = multiplier, fault, multiplier.LATENCY
+        super().__init__(multiplier.signature)
 
     def elaborate(self, platform):
         m = Module()
@@ -37,11 +38,19 @@ class Sabotaged(wiring.Component):
 
     ``STUCK_BIT``: bit 37 of what port 0 reads is 1. ``SWAPPED_PORTS``: what port 0 accesses is port 1's half of the
     memory, and the reverse. ``WRONG_MULTIPLIER``: the multipliers of channel 1 are wrong in their last bit.
+
+    Its arithmetic units are Verilog modules of their own, written once, which `units` gives by name.
     """
 
     def __init__(self, config):
         self._config = config
+        self.units = {"multiplier": Multiplier(BINARY32), "adder": Adder(BINARY32)}
+        self.units["activation"] = Activation.sharing(BINARY32)
         super().__init__(top_signature(config))
+
+    def _unit(self, name):
+        """Make an instance of an arithmetic unit."""
+        return Instanced.of(name, self.units[name])
 
     def elaborate(self, platform):
         m = Module()
@@ -49,9 +58,12 @@ class Sabotaged(wiring.Component):
         made = iter(range(self._config.channels))
 
         def channel(config):
-            if next(made) == FAULTY_CHANNEL:
-                return Channel(config, pe=lambda f: OmniPE(f, _WrongMultiplier(f, faults[2]), Adder(f)))
-            return Channel(config)
+            fault = faults[2] if next(made) == FAULTY_CHANNEL else Const(0)
+
+            def pe(format):
+                return OmniPE(format, _WrongMultiplier(self._unit("multiplier"), fault), self._unit("adder"))
+
+            return Channel(config, pe=pe, activation=lambda _: self._unit("activation"))
 
         m.submodules.top = top = Top(self._config, channel=channel)
         for name, member in self.signature.members.items():

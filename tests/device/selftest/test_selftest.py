@@ -13,6 +13,7 @@ from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.device.selftest import selftest
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Register
+from etalstm_hw.generate import modules_verilog, ports
 from etalstm_sim.compiled.library import Design, build_library
 from etalstm_sim.simulation import Fault
 from etalstm_sim.transport import SimTransport
@@ -24,7 +25,8 @@ MEMORY = 1 << 18
 
 @pytest.fixture(scope="module")
 def sabotaged():
-    return build_library(Design.of(Sabotaged(CONFIG)))
+    machine = Sabotaged(CONFIG)
+    return build_library(Design(modules_verilog(machine.units | {"top": machine}), ports(machine.signature)))
 
 
 def failures(transport):

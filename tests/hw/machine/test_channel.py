@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from etalstm_hw.config import preset
-from etalstm_hw.machine.channel import Channel
 from etalstm_sim.benches.bench import run_bench
-from etalstm_sim.benches.identified import Identified
+from etalstm_sim.benches.identified import identified_channel
 
 SMALL = replace(
     preset("test"),
@@ -36,4 +35,5 @@ def test_channel(name, tmp_path):
     }
     environment = {key: str(value) for key, value in sizes.items()}
     module = Path(__file__).with_name("bench_channel.py")
-    run_bench(Identified(Channel(config)), f"channel_{name}", module, tmp_path, environment=environment)
+    top = f"channel_{name}"
+    run_bench(identified_channel(config, top), top, module, tmp_path, environment=environment)
