@@ -33,6 +33,8 @@ class Core(wiring.Component):
     config : Config
     channel : wiring.Signature
         Members of a channel of that configuration.
+    broadcaster : callable
+        As of :class:`etalstm_hw.machine.top.Top`.
 
     Members
     -------
@@ -44,8 +46,8 @@ class Core(wiring.Component):
         Reset of every channel.
     """
 
-    def __init__(self, config: Config, channel: wiring.Signature):
-        self._config = config
+    def __init__(self, config: Config, channel: wiring.Signature, broadcaster):
+        self._config, self._broadcaster = config, broadcaster
         self._machine = top_signature(config).members
         self._sockets = [_Socket(channel) for _ in range(config.channels)]
         ports = {socket(n): In(channel) for n in range(config.channels)}
@@ -55,7 +57,9 @@ class Core(wiring.Component):
         """Put sockets into the machine, and bring their signals out as ports."""
         m = Module()
         sockets = iter(self._sockets)
-        m.submodules.machine = machine = Top(self._config, channel=lambda _: next(sockets))
+        m.submodules.machine = machine = Top(
+            self._config, channel=lambda _: next(sockets), broadcaster=self._broadcaster
+        )
         for name, member in self._machine.items():
             if member.is_signature:
                 connect(m, flipped(getattr(self, name)), getattr(machine, name))

@@ -158,9 +158,13 @@ def _whole(config):
 
 
 def _core_and_channel(config):
-    modules = generate.channel_modules(config)
-    signature = modules["channel"].signature
-    return Design.of(Core(config, signature)), Design(generate.modules_verilog(modules), generate.ports(signature))
+    modules, broadcasters = generate.channel_modules(config), generate.broadcaster_modules(config)
+    signature, broadcaster = modules["channel"].signature, broadcasters["broadcaster"]
+    core = Core(config, signature, lambda _: generate.Instanced.of("broadcaster", broadcaster))
+    return (
+        Design(generate.modules_verilog(broadcasters | {"top": core}), generate.ports(core.signature)),
+        Design(generate.modules_verilog(modules), generate.ports(signature)),
+    )
 
 
 def build_library(

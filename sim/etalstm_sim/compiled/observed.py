@@ -22,6 +22,8 @@ LEFT_OUT = (
     *(f"array.lane_{number}" for number in range(32)),
     "channel.compute.pes",
     "channel.compute.memories",
+    "weights1",
+    "weights2",
     "compressor",
     "decompressor",
     "packer",

@@ -143,3 +143,4 @@ def test_verilog_is_only_commented():
     assert "".join(found.split()) == "".join(text.split())
     assert is_left_out("m.adder.x") and not is_left_out("m.adders")
     assert is_left_out("m.array.lane_3") and not is_left_out("m.array")
+    assert is_left_out("weights1.beat0") and not is_left_out("products")
