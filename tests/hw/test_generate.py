@@ -10,7 +10,6 @@ from etalstm_hw.fp.multiply import Multiplier
 from etalstm_hw.machine.top import top_signature
 from etalstm_sim.compiled.library import design, repeated_modules
 from etalstm_sim.compiled.lint import lint
-from tests.smallest import smallest
 
 
 def verilog(name):
@@ -18,20 +17,10 @@ def verilog(name):
     return design(preset(name), apart=False).verilog
 
 
-@pytest.mark.parametrize("name", ["test", "sim", "test-int8"])
+# A slice stands for the board's presets, as the linter takes a minute for all 1,280 lanes.
+@pytest.mark.parametrize("name", ["test", "sim", "slice", "slice-int8"])
 def test_lints(name):
     lint(verilog(name))
-
-
-def test_the_boards_machine_lints():
-    """Two channels stand for all 1,280 lanes, for which the linter takes a minute."""
-    lint(design(smallest(preset("slice")), apart=False).verilog)
-
-
-@pytest.mark.parametrize("module", ["channel", "broadcaster"])
-def test_the_boards_parts_of_integers_lint(module):
-    """One by one: the linter looks at every instance, and a slice has four channels."""
-    lint(verilog("slice-int8"), module)
 
 
 @pytest.mark.parametrize("name", PRESETS)
