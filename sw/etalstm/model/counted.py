@@ -63,13 +63,13 @@ class Counted:
                 rows += self._rows(fields, casts)
             elif step.opcode in (Opcode.LOAD, Opcode.STORE) and fields["compressed"]:
                 indices = [self._index(channel, step.address) for channel in range(self._config.channels)]
-                streams.append(max(indices))
+                streams.append(indices)
         groups, firsts = len(self._windows), np.cumsum([0, *map(len, masks)])[:-1]
         return tables._replace(
             masks=np.concatenate(masks) if masks else np.zeros(0, np.uint32),
             firsts=firsts.reshape(-1, groups).T,
             block_streams=np.array(found, np.int64).reshape(-1, groups, 3).swapaxes(0, 1),
-            streams=np.array(streams, np.int64).reshape(-1, 3),
+            streams=np.array(streams, np.int64).reshape(-1, self._config.channels, 3).swapaxes(0, 1),
             rows=np.array(rows, np.int64),
         )
 

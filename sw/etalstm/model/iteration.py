@@ -40,7 +40,7 @@ def count_program(
 
     :class:`ModelError` if the program comes to no end.
     """
-    machine, program, sizes = machine_with(config, words, operands, architecture, groups, groups if counted else 1)
+    machine, program, sizes = machine_with(config, words, operands, architecture, groups, counted is not None)
     if counted is not None:
         program = counted.fill(words, program)
     if repeats and counted is None:
@@ -59,15 +59,15 @@ def machine_with(
     operands: Densities,
     architecture: Architecture,
     groups: int,
-    modelled: int = 1,
+    every: bool = False,
 ) -> tuple[Machine, Tables, Sizes]:
     """Give a machine that is reset, and the program that it is to run: see :func:`count_program`.
 
-    Of the groups so many are modelled; the others do as the first does.
+    `every` channel is modelled, or those of one memory port, as which the others do.
     """
     division = architecture.division
     shares = (division.elementwise, division.forward, division.backward) if division else (0, 0, 0)
-    sizes = sizes_of(config, skips=architecture.skips, shares=shares, batch_groups=groups, groups=modelled)
+    sizes = sizes_of(config, skips=architecture.skips, shares=shares, batch_groups=groups, every=every)
     program = tables_of(*tables(config, words, operands))
     return make_machine(sizes, config.queue_depth, len(program.table)), program, sizes
 
@@ -75,7 +75,7 @@ def machine_with(
 def of_all_channels(machine, sizes: Sizes) -> np.ndarray:
     """Add what every channel counts, and every group."""
     counters, groups = machine.counted.copy(), sizes.batch_groups // sizes.groups
-    ports = sizes.channels * groups // sizes.managers
+    ports = sizes.channels * groups // sizes.modelled
     counters[Counter.CYCLE_KINDS : Counter.SCALARS_SEEN] *= ports
     counters[Counter.SCALARS_SEEN : Counter.SCALARS_SKIPPED + 1] *= groups
     counters[Counter.READ_BEATS : Counter.READ_BEATS + len(Traffic)] *= groups

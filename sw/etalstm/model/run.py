@@ -140,14 +140,16 @@ def step(cycle, m, p, sizes):
         sequencer.step_sequencer(cycle, m, p, sizes)
     for group in range(sizes.groups):
         _step_group(cycle, group, m, p, sizes)
+    for port in range(len(m.read_port)):
+        _step_port(cycle, port, m, sizes)
     for channel in range(len(m.mac)):
-        _step_channel(cycle, channel, m, m.instances, sizes)
+        _step_channel(cycle, channel, m, p, sizes)
 
 
 @compiled
 def _step_group(cycle, group, m, p, sizes):
     """Ask those parts that a group has once."""
-    first, last = group * sizes.managers, (group + 1) * sizes.managers
+    first, last = group * sizes.modelled, (group + 1) * sizes.modelled
     wakes, scalars = m.wakes[first:last], m.scalars[first:last]
     banks, masks, values = m.banks[group], m.masks[group], m.values[group]
     if sizes.streams:
@@ -162,12 +164,19 @@ def _step_group(cycle, group, m, p, sizes):
         emitter.step_emitter(
             cycle, m.emitter[group], banks, masks, values, scalars, m.begun[group], m.fetcher[group], sizes, wakes
         )
+
+
+@compiled
+def _step_port(cycle, port, m, sizes):
+    """Ask those parts that the channels at a memory port have once."""
+    first, last = port * sizes.managers, (port + 1) * sizes.managers
+    wakes = m.wakes[first:last]
     if _turn(cycle, wakes, state.PORT_READS):
         readers = m.readers[1 + sizes.fetchers + first : 1 + sizes.fetchers + last]
-        axi.step_read_port(cycle, m.read_port[group], readers, sizes.outstanding, sizes.latency, wakes)
+        axi.step_read_port(cycle, m.read_port[port], readers, sizes.outstanding, sizes.latency, wakes)
     if _turn(cycle, wakes, state.PORT_WRITES):
-        port, writers = m.write_port[group], m.writer[first:last]
-        axi.step_write_port(cycle, port, writers, m.done[first:last], wakes, m.wakes, sizes.latency)
+        writers, done = m.writer[first:last], m.done[first:last]
+        axi.step_write_port(cycle, m.write_port[port], writers, done, wakes, m.wakes, sizes.latency)
 
 
 @compiled
@@ -183,22 +192,22 @@ def _step_senders(cycle, m, p, sizes):
 
 
 @compiled
-def _step_channel(cycle, channel, m, table, sizes):
+def _step_channel(cycle, channel, m, p, sizes):
     """Ask those parts of a channel that have something to do."""
     wakes, queues_of, vector, done = m.wakes[channel], m.queues[channel], m.vector[channel], m.done[channel]
-    number = sizes.fetchers + channel
+    number, table = sizes.fetchers + channel, m.instances
     if wakes[state.VECTORS] <= cycle:
         products_of = m.engines[channel]
         compute.step_vector(cycle, vector, products_of, queues_of[VECTOR], table, sizes, done, m.counted, wakes)
     if wakes[state.STORES] <= cycle:
         store.step_store(
             cycle, m.store[channel], queues_of[STORE], m.transposer[channel], m.log[channel], m.compressor[channel],
-            m.writer[channel], table, vector, sizes, m.counted, wakes,
+            m.writer[channel], table, p, channel, vector, sizes, m.counted, wakes,
         )  # fmt: skip
     if wakes[state.LOADS] <= cycle:
         load.step_load(
             cycle, m.load[channel], queues_of[LOAD], m.asked[number], m.readers[1 + number], m.decompressors[number],
-            table, vector, sizes, done, m.counted, wakes,
+            table, p, channel, vector, sizes, done, m.counted, wakes,
         )  # fmt: skip
     if wakes[state.MACS] <= cycle and sizes.streams:
         products.step_products(

@@ -25,6 +25,15 @@ def _kept(codec, beat):
 
 
 @compiled
+def stream_of(instruction, given, channel):
+    """Give kept elements, first beat and beats of a LOAD's or STORE's stream in a channel."""
+    if given.streams.size:
+        found = given.streams[channel, instruction.given_stream]
+        return found[0], found[1], found[2]
+    return instruction.kept, instruction.stream_start, instruction.stream_beats
+
+
+@compiled
 def begin_decompression(codec, elements, kept, bf16):
     """Announce a stream."""
     codec.active = 1

@@ -2,7 +2,7 @@
 
 from etalstm.model.machine import indexed
 from etalstm.model.machine.axi import beat_at, last_beat, step_sharing_reader, take_beat
-from etalstm.model.machine.codec import begin_decompression, step_decompressor, window_of
+from etalstm.model.machine.codec import begin_decompression, step_decompressor, stream_of, window_of
 from etalstm.model.machine.compute import WRITES
 from etalstm.model.machine.latencies import DONE, LOAD_PLANS
 from etalstm.model.machine.queues import offered, take
@@ -20,7 +20,7 @@ the port ``side`` of each copy.
 
 
 @compiled
-def _request(cycle, engine, queue, asked, reader, table, wakes):
+def _request(cycle, engine, queue, asked, reader, table, given, channel, wakes):
     """Ask for the instruction at the queue, two cycles after the one before, or for a stream."""
     item, kind, beat, beats = -1, indexed.VECTORS, 0, 0
     if offered(queue, cycle):
@@ -31,14 +31,16 @@ def _request(cycle, engine, queue, asked, reader, table, wakes):
             if table[item].compressed:
                 kind, beats = indexed.INDEX, 1
     head = indexed.stream_item(asked)
-    start, length = (table[head].stream_start, table[head].stream_beats) if head >= 0 else (0, 0)
+    start = length = 0
+    if head >= 0:
+        _, start, length = stream_of(table[head], given, channel)
     if indexed.step_requests(cycle, asked, reader, LOAD_PLANS, item, kind, beat, beats, start, length):
         take(queue, wakes, cycle)
         engine.prepared_at = NEVER
 
 
 @compiled
-def _begin(cycle, engine, asked, codec, table):
+def _begin(cycle, engine, asked, codec, table, given, channel):
     """Take the next plan if there is one."""
     engine.active = indexed.plan_at(asked) <= cycle
     if engine.active:
@@ -46,7 +48,8 @@ def _begin(cycle, engine, asked, codec, table):
         if engine.kind == indexed.STREAM:
             instruction = table[engine.current]
             engine.reading = 1
-            begin_decompression(codec, instruction.elements, instruction.kept, instruction.bf16)
+            kept, _, _ = stream_of(instruction, given, channel)
+            begin_decompression(codec, instruction.elements, kept, instruction.bf16)
 
 
 @compiled
@@ -87,16 +90,18 @@ def _write(cycle, engine, asked, reader, codec, table, vector, sizes, done, coun
 
 
 @compiled
-def step_load(cycle, engine, queue, asked, reader, codec, table, vector, sizes, done, counted, wakes):
+def step_load(
+    cycle, engine, queue, asked, reader, codec, table, given, channel, vector, sizes, done, counted, wakes
+):  # fmt: skip
     """Request what instructions ask for, and write what has come."""
     before = (indexed.progress_of(asked, reader), engine.active, engine.prepared_at)
     following, ends = step_sharing_reader(cycle, reader, wakes), False
-    _request(cycle, engine, queue, asked, reader, table, wakes)
+    _request(cycle, engine, queue, asked, reader, table, given, channel, wakes)
     if engine.active:
         ends, again = _write(cycle, engine, asked, reader, codec, table, vector, sizes, done, counted, wakes)
         following = cycle + 1 if again else following
     if not engine.active or ends:
-        _begin(cycle, engine, asked, codec, table)
+        _begin(cycle, engine, asked, codec, table, given, channel)
     if ends or before != (indexed.progress_of(asked, reader), engine.active, engine.prepared_at):
         following = cycle + 1
     wakes[LOADS] = min(following, indexed.following_event(cycle, asked, reader))

@@ -27,10 +27,10 @@ from etalstm_hw.contract import Counter, cast_sums
 
 
 class Machine(NamedTuple):
-    """Records of all parts: those of a channel for each channel at a memory port, in their order.
+    """Records of all parts: those of a channel for each channel that is modelled, in their order.
 
-    The port serves one channel after the other, and so they drift apart. Where several groups are modelled, those of a
-    group follow those of the group before.
+    A memory port serves one channel after the other, and so they drift apart. Where several groups are modelled, those
+    of a group follow those of the group before.
     """
 
     queues: np.ndarray
@@ -75,7 +75,7 @@ class Machine(NamedTuple):
 
 def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
     """Give the records of each part: their dtype and how many there are."""
-    patches, groups, channels = sizes.broadcast_words, sizes.groups, sizes.groups * sizes.managers
+    patches, groups, channels = sizes.broadcast_words, sizes.groups, sizes.groups * sizes.modelled
     inner, streams = cast_sums(sizes.lanes, sizes.broadcast_words), max(1, sizes.streams)
     lines, fetchers = sizes.sequence_lines if sizes.streams else 1, sizes.fetchers
     return {
@@ -85,8 +85,8 @@ def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
         "sequencer": (sequencer.ENGINE, 1),
         "readers": (axi.READER, 1 + fetchers + channels),
         "ports": (axi.PORT, 1 + fetchers),
-        "read_port": (axi.READ_PORT, groups),
-        "write_port": (axi.WRITE_PORT, groups),
+        "read_port": (axi.READ_PORT, channels // sizes.managers),
+        "write_port": (axi.WRITE_PORT, channels // sizes.managers),
         "asked": (indexed.ASKED, fetchers + channels),
         "decompressors": (codec.DECOMPRESSOR, fetchers + channels),
         "fetcher": (fetcher.ENGINE, fetchers),
@@ -147,11 +147,11 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
         machine.vector[name] = -1
     machine.vector["writes"] = -1
     machine.store["sums_at"] = machine.mac["issued_at"] = -1
-    fetchers, channels = sizes.fetchers, sizes.groups * sizes.managers
+    fetchers, channels = sizes.fetchers, sizes.groups * sizes.modelled
     machine.ports["accepted"], machine.ports["outstanding"] = -1, NEVER
     of_program = machine.ports[FETCH : FETCH + 1]
     of_program["hops"], of_program["outstanding"] = MERGE, min(sizes.outstanding, MEMORY_BURSTS)
-    machine.load["stands_for"][:: sizes.managers] = sizes.channels
+    machine.load["stands_for"] = 1 if sizes.modelled == sizes.channels else [sizes.channels, *[0] * (channels - 1)]
     machine.readers["offered"] = machine.writer["offered"] = machine.writer["shown_from"] = NEVER
     depths = [PROGRAM_DEPTH, *[READER_DEPTH] * (fetchers + channels)]
     bursts = [PROGRAM_BURSTS, *[sizes.outstanding] * (fetchers + channels)]

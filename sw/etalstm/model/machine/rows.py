@@ -137,7 +137,7 @@ def _offer(cycle, rows, instance, m, more, sizes, wakes):
     beats = load.inner * sizes.vector_beats
     load.address += rows.run * beats
     load.beats = rows.length * beats
-    push(m.queues, wakes, slot, LOAD, cycle, sizes.managers)
+    push(m.queues, wakes, slot, LOAD, cycle, sizes.modelled)
     engine.sent_at = cycle
     return True
 

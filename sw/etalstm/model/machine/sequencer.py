@@ -83,10 +83,8 @@ def _resolve(engine, m, p):
         instance.given_block = engine.blocks
         engine.blocks += instance.blocks
     elif instance.compressed:
-        if len(p.streams):
-            found = p.streams[engine.streams]
-            instance.kept, instance.stream_start, instance.stream_beats = found[0], found[1], found[2]
-        else:  # of streams that follow each other, each begins anywhere in a burst
+        instance.given_stream = engine.streams
+        if not p.streams.size:  # of streams that follow each other, each begins anywhere in a burst
             instance.stream_start = instance.start = instance.text % state.BURST_BEATS
             instance.first = 1
         engine.streams += 1
@@ -106,7 +104,7 @@ def _hand_on(cycle, engine, m, p, sizes):
         return moved
     if not has_room(m.queues, instance.engine, sizes.instruction_queue, cycle):
         return False
-    push(m.queues, m.wakes, engine.out_slot, instance.engine, cycle, sizes.managers)
+    push(m.queues, m.wakes, engine.out_slot, instance.engine, cycle, sizes.modelled)
     engine.sent_at = cycle
     _leave(engine)
     return True

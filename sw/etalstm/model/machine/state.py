@@ -66,7 +66,8 @@ class Sizes(NamedTuple):
     channels: int  # of a group
     batch_groups: int
     groups: int  # groups that are modelled: all where each has data of its own, else one, and the others do the same
-    managers: int  # channels of a group that share a port: only those are modelled, the others do the same
+    managers: int  # channels that share a port
+    modelled: int  # channels of a group that are modelled: all where each has data of its own, else those of one port
     lanes: int
     beat_words: int
     vector_beats: int
@@ -103,16 +104,19 @@ def sizes_of(
     skips: bool = True,
     shares: tuple[int, int, int] = (0, 0, 0),
     batch_groups: int = 1,
-    groups: int = 1,
+    every: bool = False,
 ) -> Sizes:
-    """Take from a configuration what the model needs, if its channels work in so many groups, and how many are modelled
-    of them.
+    """Take from a configuration what the model needs, if its channels work in so many groups. `every` channel is
+    modelled where each has data of its own.
     """
+    groups = batch_groups if every else 1
+    channels = config.channels // batch_groups
     return Sizes(
-        channels=config.channels // batch_groups,
+        channels=channels,
         batch_groups=batch_groups,
         groups=groups,
         managers=config.channels_per_port,
+        modelled=channels if every else config.channels_per_port,
         scalar_fifo=config.scalar_fifo + ROUND_TRIP,
         streams=config.integer_streams if config.integers else 0,
         fetchers=groups * config.broadcaster_ports,

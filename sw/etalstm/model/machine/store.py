@@ -1,7 +1,7 @@
 """The STORE engine and its logs of streams: see etalstm_hw.dma.store, log, vectors, scatter and transpose."""
 
 from etalstm.model.machine.axi import data_room, give_data, give_writes, step_writer, takes_writes
-from etalstm.model.machine.codec import begin_compression, step_compressor
+from etalstm.model.machine.codec import begin_compression, step_compressor, stream_of
 from etalstm.model.machine.latencies import FIFO, LOG_BEATS
 from etalstm.model.machine.queues import offered, take
 from etalstm.model.machine.state import BURST_BEATS, NEVER, RING, STORES, compiled, record
@@ -228,7 +228,7 @@ def _drop(engine):
 
 
 @compiled
-def _move_data(cycle, engine, square, log, codec, writer, table, counted):
+def _move_data(cycle, engine, square, log, codec, writer, table, given, channel, counted):
     """Pass a beat to the writer and one into transposer or compressor; give if one came from the log, and its level."""
     room, logged = data_room(cycle, writer), False
     entered = log.entered
@@ -252,7 +252,8 @@ def _move_data(cycle, engine, square, log, codec, writer, table, counted):
     there = there and compressed
     if engine.stream_head < engine.stream_tail and codec.beat == codec.all_beats:
         first = table[engine.streams[engine.stream_head % RING]]
-        begin_compression(codec, first.elements, first.kept, first.bf16)
+        kept, _, _ = stream_of(first, given, channel)
+        begin_compression(codec, first.elements, kept, first.bf16)
         engine.stream_head += 1
     took, gave, last = step_compressor(codec, there, engine.lasts[engine.beats_head % RING] != 0, collects(log))
     if took:
@@ -263,7 +264,9 @@ def _move_data(cycle, engine, square, log, codec, writer, table, counted):
 
 
 @compiled
-def step_store(cycle, engine, queue, square, log, codec, writer, table, vector, sizes, counted, wakes):
+def step_store(
+    cycle, engine, queue, square, log, codec, writer, table, given, channel, vector, sizes, counted, wakes
+):  # fmt: skip
     """Take instructions, read vectors, and write what they become."""
     waiting = step_writer(cycle, writer, wakes)
     busy = log_busy(log)
@@ -271,7 +274,7 @@ def step_store(cycle, engine, queue, square, log, codec, writer, table, vector, 
     _scatter(cycle, engine, writer, table, sizes)
     _read(cycle, engine, vector, table)
     active = _take(cycle, engine, queue, log, codec, table, sizes, wakes)
-    logged, entered = _move_data(cycle, engine, square, log, codec, writer, table, counted)
+    logged, entered = _move_data(cycle, engine, square, log, codec, writer, table, given, channel, counted)
     if busy:
         step_log(cycle, log, table[log.stream], scattering, writer, logged, entered)
     more = active or waiting or engine.vectors_left or engine.beats_head < engine.beats_tail or engine.scatter_left

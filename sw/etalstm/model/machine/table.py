@@ -17,7 +17,7 @@ INSTRUCTION = record(
     "outer", "inner", "more", "compressed", "bf16", "first", "start", "log", "beats", "elements", "kept",
     "stream_start", "stream_beats", "sums", "tiles", "backward", "op", "a_source", "b_source", "serial", "rows",
     "lanes", "lane", "gates", "batch", "batch_outer", "first_sum", "begins", "finish", "blocks", "first_block",
-    "given_block", "last_lanes", "tile", "tiles_per_channel", "single", "map", "row_threshold", "register", "turns",
+    "given_block", "given_stream", "last_lanes", "tile", "tiles_per_channel", "single", "map", "row_threshold", "register", "turns",
     "length", "pairs", "text", "own", "wide", "repeats", "adds", "stream",
     registers=ADVANCES, amounts=ADVANCES,
 )  # fmt: skip
@@ -46,7 +46,7 @@ class Tables(NamedTuple):
     masks: np.ndarray  # of each patch of every block that is broadcast, in order
     firsts: np.ndarray  # int64, (groups, n): where the masks of each block begin
     # Kept elements, first beat and beats of every stream. int64, (groups, n, 3): of blocks that are broadcast;
-    # (n, 3): of LOAD and STORE
+    # (channels, n, 3): of LOAD and STORE
     block_streams: np.ndarray
     streams: np.ndarray
     rows: np.ndarray  # int64: a bit for each of a lane's rows that is needed, of every lane of the maps of LOAD_ROWS
@@ -57,8 +57,8 @@ class Tables(NamedTuple):
 def tables_of(table: np.ndarray, blocks: np.ndarray) -> Tables:
     """Give a program of which nothing was counted, and that has no boundaries."""
     none, boundaries = np.zeros(0, np.int64), np.zeros(1, np.bool_)
-    streams = none.reshape(0, 3)
-    return Tables(table, blocks, none.astype(np.uint32), none[None], streams[None], streams, none, boundaries)
+    streams = none.reshape(1, 0, 3)
+    return Tables(table, blocks, none.astype(np.uint32), none[None], streams, streams, none, boundaries)
 
 
 def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, np.ndarray]:
