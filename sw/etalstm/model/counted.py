@@ -23,6 +23,25 @@ Read = Callable[[int, int, int], np.ndarray]
 _MAGNITUDE = np.uint32(0x7F80_0000)  # a scalar with an exponent of 0 counts as zero
 
 
+class _Counts:
+    """How many elements each beat of a codec keeps, of one stream after the other."""
+
+    def __init__(self) -> None:
+        self._of_streams = [np.zeros(0, np.int64)]
+        self._length = 0
+
+    def add(self, words: np.ndarray, codec_words: int) -> int:
+        """Count those of a stream, whose elements are the words, uint32; give where its counts begin."""
+        first = self._length
+        self._of_streams.append(np.count_nonzero(words.reshape(-1, codec_words), axis=1))
+        self._length += len(self._of_streams[-1])
+        return first
+
+    def together(self) -> np.ndarray:
+        """Give all counts, int64."""
+        return np.concatenate(self._of_streams)
+
+
 class Counted:
     """What a program moves, read from memory after it: every array that it broadcast, and every index, must be there.
 
@@ -37,11 +56,12 @@ class Counted:
         self._config, self._read, self._channels = config, read, config.channels // groups
         self._windows = range(0, config.channels, self._channels)  # of the first channel of each group
         self._sent, self._changes_of = sent, ChangesOfSteps(layers, config.vector_beats)
-        self._chunk = sizes_of(config).chunk
+        sizes = sizes_of(config)
+        self._chunk, self._codec_words = sizes.chunk, sizes.codec_words
 
     def fill(self, words: Iterable[int], tables: Tables) -> Tables:
         """Put into a program's tables what is found, in the order in which the program is executed."""
-        masks, found, streams, rows = [], [], [], []
+        masks, found, streams, rows, counts = [], [], [], [], _Counts()
         last_cast, steps = 0, list(walk(words))
         for number, step in enumerate(steps):
             fields = step.fields
@@ -49,9 +69,9 @@ class Counted:
                 last_cast = number
                 for channel, tile, lanes in blocks_of_cast(fields):
                     for first in self._windows:
-                        nonzero, stream = self._block(step, first + channel, tile)
-                        masks.append(self._masks(fields, nonzero, lanes))
-                        found.append(stream)
+                        block = self._block(step, first + channel, tile)
+                        masks.append(self._masks(fields, block & _MAGNITUDE != 0, lanes))
+                        found.append(self._stream_of_block(step, first + channel, tile, block, counts))
             elif step.opcode == Opcode.SEND:
                 changes = self._changes_of.find(step.address)
                 for channel, tile, _ in blocks_of_cast(as_cast(self._config, fields)):
@@ -62,38 +82,54 @@ class Counted:
                 casts = [steps[last_cast]] if fields["single"] else _sharing(steps, last_cast)
                 rows += self._rows(fields, casts)
             elif step.opcode in (Opcode.LOAD, Opcode.STORE) and fields["compressed"]:
-                indices = [self._index(channel, step.address) for channel in range(self._config.channels)]
-                streams.append(indices)
+                streams += [self._stream(step, channel, counts) for channel in range(self._config.channels)]
         groups, firsts = len(self._windows), np.cumsum([0, *map(len, masks)])[:-1]
         return tables._replace(
             masks=np.concatenate(masks) if masks else np.zeros(0, np.uint32),
             firsts=firsts.reshape(-1, groups).T,
             block_streams=np.array(found, np.int64).reshape(-1, groups, 3).swapaxes(0, 1),
             streams=np.array(streams, np.int64).reshape(-1, self._config.channels, 3).swapaxes(0, 1),
+            counts=counts.together(),
             rows=np.array(rows, np.int64),
         )
 
-    def _index(self, channel: int, beat: int) -> tuple[int, int, int]:
-        """Give kept elements, first beat and beats of a stream."""
-        start, beats, _, kept = (int(word) for word in self._read(channel, beat, 1)[:4])
-        return kept, start, beats
+    def _index(self, channel: int, beat: int) -> tuple[int, int]:
+        """Give first beat and beats of a stream."""
+        start, beats = self._read(channel, beat, 1)[:2]
+        return int(start), int(beats)
 
-    def _block(self, cast: Step, channel: int, tile: int) -> tuple[np.ndarray, tuple[int, int, int]]:
-        """Tell which words of a block are not zero, (gate, b, lane); and what is known of its stream."""
+    def _elements(self, channel: int, beat: int, count: int, bf16: bool = False) -> np.ndarray:
+        """Give the elements of the stream whose index lies at a beat, uint32; all that have changed have one value."""
+        config, vector = self._config, beat // self._config.vector_beats
+        for operand in self._sent:
+            if vector in range(operand.index.first, operand.index.first + operand.index.vectors):
+                return self._changes(operand, channel, vector, count // config.lanes) * _MAGNITUDE
+        words = self._read(channel, *self._index(channel, beat))
+        return decode(words, count, bf16, config.beat_words).view(np.uint32)
+
+    def _stream(self, transfer: Step, channel: int, counts: _Counts) -> tuple[int, int, int]:
+        """Give what is known of the stream of a LOAD or STORE: see :class:`Tables`."""
+        fields, beat = transfer.fields, transfer.address
+        elements = fields["outer"] * fields["inner"] * self._config.lanes
+        found = self._elements(channel, beat, elements, bool(fields["bf16"]))
+        return *self._index(channel, beat), counts.add(found, self._codec_words)
+
+    def _stream_of_block(self, cast: Step, channel: int, tile: int, block: np.ndarray, counts: _Counts) -> tuple:
+        """Give what is known of the stream of a block, if it is one: see :class:`Tables`."""
+        if not cast.fields["compressed"]:
+            return 0, 0, 0
+        index = self._index(channel, cast.address + tile * self._config.vector_beats)
+        return *index, counts.add(block, self._config.beat_words)
+
+    def _block(self, cast: Step, channel: int, tile: int) -> np.ndarray:
+        """Give the words of a block, uint32, (gate, b, lane), as :meth:`_elements` gives those of a stream."""
         config, fields = self._config, cast.fields
         shape = fields["gates"], fields["batch"], config.lanes
+        if fields["compressed"]:
+            beat = cast.address + tile * config.vector_beats
+            return self._elements(channel, beat, int(np.prod(shape))).reshape(shape)
         beats = shape[0] * shape[1] * config.vector_beats
-        if not fields["compressed"]:
-            words = self._read(channel, cast.address + tile * beats, beats)
-            return (words & _MAGNITUDE != 0).reshape(shape), (0, 0, 0)
-        beat = cast.address + tile * config.vector_beats
-        index = self._index(channel, beat)
-        for operand in self._sent:
-            if beat // config.vector_beats in range(operand.index.first, operand.index.first + operand.index.vectors):
-                return self._changes(operand, channel, beat // config.vector_beats, shape[1]).reshape(shape), index
-        words = self._read(channel, index[1], index[2])
-        values = decode(words, int(np.prod(shape)), beat_words=config.beat_words).view(np.uint32)
-        return (values & _MAGNITUDE != 0).reshape(shape), index
+        return self._read(channel, cast.address + tile * beats, beats).reshape(shape)
 
     def _changes(self, operand: SentOperand, channel: int, vector: int, size: int) -> np.ndarray:
         """Tell which elements of a tile have changed, (b, lane), from the location of its stream's index."""
@@ -146,8 +182,8 @@ class Counted:
         needed, values = [], 1 << np.arange(MOST_GATES)
         for channel, tile, lanes in blocks_of(rows):
             of_groups = [first + channel for first in self._windows]
-            blocks = [self._block(cast, window, tile)[0].any(axis=1) for cast in casts for window in of_groups]
-            bits = np.any(blocks, axis=0)  # (gate, lane)
+            blocks = [self._block(cast, window, tile) & _MAGNITUDE for cast in casts for window in of_groups]
+            bits = np.any([block.any(axis=1) for block in blocks], axis=0)  # (gate, lane)
             needed += (values[: len(bits)] @ bits[:, :lanes]).tolist()
         return needed
 

@@ -1,44 +1,47 @@
 """Compressor and decompressor, cycle by cycle: see hw/codec/.
 
-Which elements are kept is not known here, only how many of a stream: they are taken to be spread evenly.
+Of a stream that was counted from data, each beat's number of kept elements is known. Of any other stream only the sum
+is known; its kept elements are taken to be spread evenly.
 """
 
 from etalstm.model.machine.state import compiled, record
 from etalstm_hw.contract import STREAM_BLOCK
 
 DECOMPRESSOR = record(
-    "words", "factor", "active", "beats", "beat", "all_beats", "kept", "bf16", "have", "position", "mask_beats",
-    "ended", "fits", "valid", "last", "piece", "packed", "full", "full_last",
+    "words", "factor", "active", "beats", "beat", "all_beats", "kept", "counts_from", "bf16", "have", "position",
+    "mask_beats", "ended", "fits", "valid", "last", "piece", "packed", "full", "full_last",
 )  # fmt: skip
 COMPRESSOR = record(
-    "words", "factor", "beat", "all_beats", "kept", "bf16", "piece", "first_valid", "first_last", "second_valid",
-    "second_last", "position", "mask_position", "open", "read", "half", "block_beat", "masking", "closing", "ending",
-    "valid", "last", "packed", "full", "full_last",
+    "words", "factor", "beat", "all_beats", "kept", "counts_from", "bf16", "piece", "first_valid", "first_last",
+    "second_valid", "second_last", "position", "mask_position", "open", "read", "half", "block_beat", "masking",
+    "closing", "ending", "valid", "last", "packed", "full", "full_last",
 )  # fmt: skip
 _LINE_BITS_LEAST = 4
 
 
 @compiled
-def _kept(codec, beat):
+def _kept(codec, beat, counts):
     """Give how many elements of a beat are kept."""
+    if len(counts):
+        return counts[codec.counts_from + beat]
     return (beat + 1) * codec.kept // codec.all_beats - beat * codec.kept // codec.all_beats
 
 
 @compiled
 def stream_of(instruction, given, channel):
-    """Give kept elements, first beat and beats of a LOAD's or STORE's stream in a channel."""
+    """Give first beat and beats of a LOAD's or STORE's stream in a channel, and where its counts begin."""
     if given.streams.size:
         found = given.streams[channel, instruction.given_stream]
         return found[0], found[1], found[2]
-    return instruction.kept, instruction.stream_start, instruction.stream_beats
+    return instruction.stream_start, instruction.stream_beats, 0
 
 
 @compiled
-def begin_decompression(codec, elements, kept, bf16):
+def begin_decompression(codec, elements, kept, counts_from, bf16):
     """Announce a stream."""
     codec.active = 1
     codec.beats = codec.all_beats = elements // codec.words
-    codec.kept, codec.bf16, codec.beat = kept, bf16, 0
+    codec.kept, codec.counts_from, codec.bf16, codec.beat = kept, counts_from, bf16, 0
 
 
 @compiled
@@ -51,18 +54,19 @@ def window_of(codec):
 
 
 @compiled
-def step_decompressor(codec, beat_there, beat_last, out_ready):
+def step_decompressor(codec, beat_there, beat_last, out_ready, counts):
     """Do a cycle's work; tell whether the beat was taken, and whether one was given, and whether it was the last."""
     words, factor = codec.words, codec.factor
     gave = out_ready and (codec.full if factor > 1 else codec.valid)
     gave_last = gave and (codec.full_last if factor > 1 else codec.last)
     ready = out_ready or not codec.full if factor > 1 else out_ready
     masked, last = codec.mask_beats > 0, codec.beats == 1
-    behind = codec.position + (_kept(codec, codec.beat) << (0 if codec.bf16 else 1) if masked else 0)
+    behind = codec.position + (_kept(codec, codec.beat, counts) << (0 if codec.bf16 else 1) if masked else 0)
     odd = codec.bf16 and behind & 1 and (codec.mask_beats == 1 or last)
     after = behind + (1 if odd else 0)
     end, level = after >> 1, codec.have * words
-    # Elements are not spread as in the stream. Once all of it has come, no beat waits for words that it does not have.
+    # Elements that are spread evenly need other words than the stream has. Once all of the stream has come, no beat
+    # waits for words.
     elements_there = masked and (codec.ended or (after + 1) >> 1 <= level)
     final = elements_there and last
     takes = elements_there and (not last or codec.fits) and (not codec.valid or ready)
@@ -108,13 +112,14 @@ def _move(codec, takes, fetches, rest, position, ready, factor):
 
 
 @compiled
-def begin_compression(codec, elements, kept, bf16):
+def begin_compression(codec, elements, kept, counts_from, bf16):
     """Announce a stream, whose first beat may come in the next cycle."""
-    codec.all_beats, codec.kept, codec.bf16, codec.beat = elements // codec.words, kept, bf16, 0
+    codec.all_beats, codec.kept, codec.counts_from = elements // codec.words, kept, counts_from
+    codec.bf16, codec.beat = bf16, 0
 
 
 @compiled
-def step_compressor(codec, beat_there, beat_last, out_ready):
+def step_compressor(codec, beat_there, beat_last, out_ready, counts):
     """Do a cycle's work; tell whether the beat was taken, and whether one was given, and whether it was the last."""
     words, factor = codec.words, codec.factor
     lines = 1 << max(_LINE_BITS_LEAST, _bit_length(STREAM_BLOCK // words + 1))
@@ -126,7 +131,7 @@ def step_compressor(codec, beat_there, beat_last, out_ready):
     _give(codec, ready, factor)
     was_masking = codec.masking
     if takes:
-        _place_beat(codec)
+        _place_beat(codec, counts)
     if was_masking:
         codec.masking, codec.open, codec.ending = 0, 0, codec.closing
     leaves = not codec.second_valid or takes
@@ -152,9 +157,9 @@ def _bit_length(number):
 
 
 @compiled
-def _place_beat(codec):
+def _place_beat(codec, counts):
     """Put the kept words of a beat into the lines."""
-    count = _kept(codec, codec.beat)
+    count = _kept(codec, codec.beat, counts)
     codec.beat += 1
     ends = codec.second_last or codec.block_beat == STREAM_BLOCK // codec.words - 1
     if codec.bf16:

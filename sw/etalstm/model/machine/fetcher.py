@@ -29,13 +29,13 @@ def _block(item, table, blocks):
 
 @compiled
 def _stream(item, table, blocks, given, group):
-    """Give kept elements, first beat and beats of an item's stream in a group."""
+    """Give first beat and beats of an item's stream in a group, and where its counts begin."""
     if given.block_streams.size:
         found = given.block_streams[group, table[item // ITEM_BLOCKS].given_block + item % ITEM_BLOCKS]
         return found[0], found[1], found[2]
     block = _block(item, table, blocks)
     start = table[item // ITEM_BLOCKS].text % BURST_BEATS  # as of any stream that is not given
-    return block.kept, start + item % ITEM_BLOCKS * block.stream_beats, block.stream_beats
+    return start + item % ITEM_BLOCKS * block.stream_beats, block.stream_beats, 0
 
 
 @compiled
@@ -54,7 +54,7 @@ def walk_blocks(cycle, engine, given_cast, asked, reader, table, blocks, given):
     head = indexed.stream_item(asked)
     start = length = 0
     if head >= 0:
-        _, start, length = _stream(head, table, blocks, given, engine.group)
+        start, length, _ = _stream(head, table, blocks, given, engine.group)
     taken = indexed.step_requests(cycle, asked, reader, BLOCK_PLANS, item, kind, beat, beats, start, length)
     if engine.state == _TAKE:
         if given_cast >= 0:
@@ -80,17 +80,18 @@ def _begin(cycle, engine, asked, codec, table, blocks, given):
     engine.filling, engine.filling_from = 1, cycle + 1
     if engine.kind == indexed.STREAM:
         engine.stream_reading = 1
-        kept, _, _ = _stream(engine.current, table, blocks, given, engine.group)
-        begin_decompression(codec, _block(engine.current, table, blocks).elements, kept, 0)
+        block = _block(engine.current, table, blocks)
+        _, _, counts_from = _stream(engine.current, table, blocks, given, engine.group)
+        begin_decompression(codec, block.elements, block.kept, counts_from, 0)
 
 
 @compiled
-def _take(cycle, engine, asked, reader, codec, blocks, table, counted):
+def _take(cycle, engine, asked, reader, codec, table, counts, counted):
     """Take a beat; tell whether the block's last beat is written in this cycle."""
     there = beat_at(reader) <= cycle
     if engine.kind == indexed.STREAM:
         ends_stream = there and last_beat(reader)
-        took, _, ends = step_decompressor(codec, there and engine.stream_reading, ends_stream, True)
+        took, _, ends = step_decompressor(codec, there and engine.stream_reading, ends_stream, True, counts)
         if took:
             take_beat(reader)
             engine.stream_reading = not ends_stream
@@ -110,7 +111,7 @@ def _fill(
     if engine.full or engine.filling_from > cycle:
         return max(cycle + 1, engine.filling_from) if not engine.full else NEVER
     before = window_of(codec)
-    if _take(cycle, engine, asked, reader, codec, blocks, table, counted):
+    if _take(cycle, engine, asked, reader, codec, table, given.counts, counted):
         engine.full = 1
         block, cast = _block(engine.current, table, blocks), table[engine.current // ITEM_BLOCKS]
         number = engine.current % ITEM_BLOCKS

@@ -33,7 +33,7 @@ def _request(cycle, engine, queue, asked, reader, table, given, channel, wakes):
     head = indexed.stream_item(asked)
     start = length = 0
     if head >= 0:
-        _, start, length = stream_of(table[head], given, channel)
+        start, length, _ = stream_of(table[head], given, channel)
     if indexed.step_requests(cycle, asked, reader, LOAD_PLANS, item, kind, beat, beats, start, length):
         take(queue, wakes, cycle)
         engine.prepared_at = NEVER
@@ -48,18 +48,18 @@ def _begin(cycle, engine, asked, codec, table, given, channel):
         if engine.kind == indexed.STREAM:
             instruction = table[engine.current]
             engine.reading = 1
-            kept, _, _ = stream_of(instruction, given, channel)
-            begin_decompression(codec, instruction.elements, kept, instruction.bf16)
+            _, _, counts_from = stream_of(instruction, given, channel)
+            begin_decompression(codec, instruction.elements, instruction.kept, counts_from, instruction.bf16)
 
 
 @compiled
-def _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, counted):
+def _take(cycle, engine, asked, reader, codec, instruction, counts, vector, sizes, counted):
     """Take a beat and write one, as far as they are there; tell whether the plan at hand ends."""
     writable = instruction.memory != SCRATCH or vector.writes[cycle % WRITES] != cycle
     there = beat_at(reader) <= cycle
     if engine.kind == indexed.STREAM:
         beat_last = there and last_beat(reader)
-        took, _, ends = step_decompressor(codec, there and engine.reading, beat_last, writable)
+        took, _, ends = step_decompressor(codec, there and engine.reading, beat_last, writable, counts)
         if took:
             take_beat(reader)
             engine.reading = not beat_last
@@ -78,10 +78,10 @@ def _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, count
 
 
 @compiled
-def _write(cycle, engine, asked, reader, codec, table, vector, sizes, done, counted, wakes):
+def _write(cycle, engine, asked, reader, codec, table, counts, vector, sizes, done, counted, wakes):
     """Go on with the plan at hand; tell whether it ends, and whether to ask again though nothing comes."""
     instruction, before = table[engine.current], window_of(codec)
-    ends = _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, counted)
+    ends = _take(cycle, engine, asked, reader, codec, instruction, counts, vector, sizes, counted)
     if ends and engine.kind != indexed.INDEX and not instruction.more:
         complete(done, wakes, LOAD, cycle + DONE)
     if engine.kind == indexed.STREAM:
@@ -98,7 +98,9 @@ def step_load(
     following, ends = step_sharing_reader(cycle, reader, wakes), False
     _request(cycle, engine, queue, asked, reader, table, given, channel, wakes)
     if engine.active:
-        ends, again = _write(cycle, engine, asked, reader, codec, table, vector, sizes, done, counted, wakes)
+        ends, again = _write(
+            cycle, engine, asked, reader, codec, table, given.counts, vector, sizes, done, counted, wakes
+        )
         following = cycle + 1 if again else following
     if not engine.active or ends:
         _begin(cycle, engine, asked, codec, table, given, channel)

@@ -109,7 +109,9 @@ def has_room(queues, engine, depth, cycle):
 
 @compiled
 def push(queues, wakes, instruction, engine, cycle, modelled):
-    """Put an instruction into the queues of an engine; a group has so many channels that are `modelled`, and one queue of CASTs."""
+    """Put an instruction into the queues of an engine. Of a group's channels so many are `modelled`; they share one
+    queue of CASTs.
+    """
     for channel in range(0, len(queues), modelled if engine == CAST else 1):
         queue = queues[channel, engine]
         entry = queue.tail % RING

@@ -252,10 +252,11 @@ def _move_data(cycle, engine, square, log, codec, writer, table, given, channel,
     there = there and compressed
     if engine.stream_head < engine.stream_tail and codec.beat == codec.all_beats:
         first = table[engine.streams[engine.stream_head % RING]]
-        kept, _, _ = stream_of(first, given, channel)
-        begin_compression(codec, first.elements, kept, first.bf16)
+        _, _, counts_from = stream_of(first, given, channel)
+        begin_compression(codec, first.elements, first.kept, counts_from, first.bf16)
         engine.stream_head += 1
-    took, gave, last = step_compressor(codec, there, engine.lasts[engine.beats_head % RING] != 0, collects(log))
+    beat_last = engine.lasts[engine.beats_head % RING] != 0
+    took, gave, last = step_compressor(codec, there, beat_last, collects(log), given.counts)
     if took:
         _drop(engine)
     if gave:

@@ -17,8 +17,8 @@ INSTRUCTION = record(
     "outer", "inner", "more", "compressed", "bf16", "first", "start", "log", "beats", "elements", "kept",
     "stream_start", "stream_beats", "sums", "tiles", "backward", "op", "a_source", "b_source", "serial", "rows",
     "lanes", "lane", "gates", "batch", "batch_outer", "first_sum", "begins", "finish", "blocks", "first_block",
-    "given_block", "given_stream", "last_lanes", "tile", "tiles_per_channel", "single", "map", "row_threshold", "register", "turns",
-    "length", "pairs", "text", "own", "wide", "repeats", "adds", "stream",
+    "given_block", "given_stream", "last_lanes", "tile", "tiles_per_channel", "single", "map", "row_threshold",
+    "register", "turns", "length", "pairs", "text", "own", "wide", "repeats", "adds", "stream",
     registers=ADVANCES, amounts=ADVANCES,
 )  # fmt: skip
 """Fields of all opcodes; those of streams hold what was found of the stream. ``text`` is :func:`_texts`.
@@ -45,10 +45,11 @@ class Tables(NamedTuple):
     blocks: np.ndarray
     masks: np.ndarray  # of each patch of every block that is broadcast, in order
     firsts: np.ndarray  # int64, (groups, n): where the masks of each block begin
-    # Kept elements, first beat and beats of every stream. int64, (groups, n, 3): of blocks that are broadcast;
-    # (channels, n, 3): of LOAD and STORE
+    # First beat and beats of every stream, and where its `counts` begin. int64, (groups, n, 3): of blocks that are
+    # broadcast; (channels, n, 3): of LOAD and STORE
     block_streams: np.ndarray
     streams: np.ndarray
+    counts: np.ndarray  # int64: of each beat of a codec, how many elements are kept
     rows: np.ndarray  # int64: a bit for each of a lane's rows that is needed, of every lane of the maps of LOAD_ROWS
     # whether a section of the program begins at each instruction, and behind the last; one False: nothing is a boundary
     boundaries: np.ndarray
@@ -58,7 +59,7 @@ def tables_of(table: np.ndarray, blocks: np.ndarray) -> Tables:
     """Give a program of which nothing was counted, and that has no boundaries."""
     none, boundaries = np.zeros(0, np.int64), np.zeros(1, np.bool_)
     streams = none.reshape(1, 0, 3)
-    return Tables(table, blocks, none.astype(np.uint32), none[None], streams, streams, none, boundaries)
+    return Tables(table, blocks, none.astype(np.uint32), none[None], streams, streams, none, none, boundaries)
 
 
 def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, np.ndarray]:
