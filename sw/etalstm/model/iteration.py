@@ -63,7 +63,7 @@ def machine_with(
 ) -> tuple[Machine, Tables, Sizes]:
     """Give a machine that is reset, and the program that it is to run: see :func:`count_program`.
 
-    `every` channel is modelled, or those of one memory port, as which the others do.
+    With `every` all channels are modelled, else those of one memory port: the others do the same.
     """
     division = architecture.division
     shares = (division.elementwise, division.forward, division.backward) if division else (0, 0, 0)

@@ -31,7 +31,7 @@ def _kept(codec, beat, counts):
 def stream_of(instruction, given, channel):
     """Give first beat and beats of a LOAD's or STORE's stream in a channel, and where its counts begin."""
     if given.streams.size:
-        found = given.streams[channel, instruction.given_stream]
+        found = given.streams[channel, instruction.given_number]
         return found[0], found[1], found[2]
     return instruction.stream_start, instruction.stream_beats, 0
 

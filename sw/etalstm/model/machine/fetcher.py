@@ -31,7 +31,7 @@ def _block(item, table, blocks):
 def _stream(item, table, blocks, given, group):
     """Give first beat and beats of an item's stream in a group, and where its counts begin."""
     if given.block_streams.size:
-        found = given.block_streams[group, table[item // ITEM_BLOCKS].given_block + item % ITEM_BLOCKS]
+        found = given.block_streams[group, table[item // ITEM_BLOCKS].given_number + item % ITEM_BLOCKS]
         return found[0], found[1], found[2]
     block = _block(item, table, blocks)
     start = table[item // ITEM_BLOCKS].text % BURST_BEATS  # as of any stream that is not given
@@ -115,7 +115,7 @@ def _fill(
         engine.full = 1
         block, cast = _block(engine.current, table, blocks), table[engine.current // ITEM_BLOCKS]
         number = engine.current % ITEM_BLOCKS
-        first = given.firsts[engine.group, cast.given_block + number] if len(given.masks) else 0
+        first = given.firsts[engine.group, cast.given_number + number] if len(given.masks) else 0
         fill_masks(
             engine.bank, banks[engine.bank], block, number, cast, masks, values, given.masks[first:], random, sizes,
             counted,

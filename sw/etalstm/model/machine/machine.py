@@ -151,7 +151,10 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
     machine.ports["accepted"], machine.ports["outstanding"] = -1, NEVER
     of_program = machine.ports[FETCH : FETCH + 1]
     of_program["hops"], of_program["outstanding"] = MERGE, min(sizes.outstanding, MEMORY_BURSTS)
-    machine.load["stands_for"] = 1 if sizes.modelled == sizes.channels else [sizes.channels, *[0] * (channels - 1)]
+    if sizes.modelled == sizes.channels:
+        machine.load["stands_for"] = 1
+    else:
+        machine.load["stands_for"][0] = sizes.channels
     machine.readers["offered"] = machine.writer["offered"] = machine.writer["shown_from"] = NEVER
     depths = [PROGRAM_DEPTH, *[READER_DEPTH] * (fetchers + channels)]
     bursts = [PROGRAM_BURSTS, *[sizes.outstanding] * (fetchers + channels)]

@@ -79,7 +79,7 @@ def _draw(bank, array, lines, blocks, random, sizes):
 def _copy(bank, array, lines, given, sizes):
     """Take what was counted: [block][plane][sequence][beat]."""
     for block in range(array.blocks):
-        first = given.firsts[0, array.given_block + block]
+        first = given.firsts[0, array.given_number + block]
         for plane in range(1 + array.wide):
             for sequence in range(array.batch):
                 for beat in range(sizes.vector_beats):

@@ -80,10 +80,10 @@ def _resolve(engine, m, p):
         instance.wait_store = dispatched[STORE] + 1 - instance.wait_store
     dispatched[instance.engine] += 1
     if instance.engine == CAST:
-        instance.given_block = engine.blocks
+        instance.given_number = engine.blocks
         engine.blocks += instance.blocks
     elif instance.compressed:
-        instance.given_stream = engine.streams
+        instance.given_number = engine.streams
         if not p.streams.size:  # of streams that follow each other, each begins anywhere in a burst
             instance.stream_start = instance.start = instance.text % state.BURST_BEATS
             instance.first = 1

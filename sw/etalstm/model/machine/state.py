@@ -106,8 +106,9 @@ def sizes_of(
     batch_groups: int = 1,
     every: bool = False,
 ) -> Sizes:
-    """Take from a configuration what the model needs, if its channels work in so many groups. `every` channel is
-    modelled where each has data of its own.
+    """Take from a configuration what the model needs, if its channels work in so many groups.
+
+    `every`: all channels are modelled, because each has data of its own.
     """
     groups = batch_groups if every else 1
     channels = config.channels // batch_groups

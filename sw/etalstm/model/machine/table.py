@@ -17,13 +17,15 @@ INSTRUCTION = record(
     "outer", "inner", "more", "compressed", "bf16", "first", "start", "log", "beats", "elements", "kept",
     "stream_start", "stream_beats", "sums", "tiles", "backward", "op", "a_source", "b_source", "serial", "rows",
     "lanes", "lane", "gates", "batch", "batch_outer", "first_sum", "begins", "finish", "blocks", "first_block",
-    "given_block", "given_stream", "last_lanes", "tile", "tiles_per_channel", "single", "map", "row_threshold",
-    "register", "turns", "length", "pairs", "text", "own", "wide", "repeats", "adds", "stream",
+    "given_number", "last_lanes", "tile", "tiles_per_channel", "single", "map", "row_threshold", "register", "turns",
+    "length", "pairs", "text", "own", "wide", "repeats", "adds", "stream",
     registers=ADVANCES, amounts=ADVANCES,
 )  # fmt: skip
 """Fields of all opcodes; those of streams hold what was found of the stream. ``text`` is :func:`_texts`.
 
-``stream`` is that of the digits whose sums a VECTOR reads, where products are integers.
+``stream`` is that of the digits whose sums a VECTOR reads, where products are integers. ``given_number`` is that of a
+CAST's or SEND's first block among all blocks, or of a LOAD's or STORE's stream among all streams, in the order in which
+the program is executed.
 """
 
 BLOCK = record(
