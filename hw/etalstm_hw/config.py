@@ -49,7 +49,7 @@ class Config:
     activation_units: int = 1  # of a channel
     codec_words: int = 8  # elements that a channel compresses, or decompresses, in a cycle, if a beat has more
     instruction_queue: int = 8  # instructions that wait in front of each engine
-    broadcast_words: int = 4096  # each of the broadcaster's buffers, for each stream of digits
+    broadcast_words: int = 4096  # each of the broadcaster's buffers; with integers those of a stream, two for each port
     scalar_fifo: int = 8  # scalars that wait in front of each channel
     outstanding_bursts: int = 8  # reads in flight at each port, those of all its users together
     channels_per_port: int = 1  # channels that share a memory port
@@ -58,7 +58,7 @@ class Config:
     address_bits: int = 33  # of a byte address
     integer_pes: int = 0  # of a lane, each of which multiplies two weights of 8 bits; 0: products are float32
     integer_streams: int = 1  # of digits, each with PEs of its own; two share a copy of the weights
-    integer_ports: int = 2  # memory ports that bring arrays of digits in turn, each to a buffer of its own
+    integer_ports: int = 2  # memory ports that bring arrays of digits in turn, each to buffers of its own
     clock_mhz: float = 250.0
 
     def __post_init__(self):
@@ -250,7 +250,7 @@ _VCU128 = replace(
 # A weight memory for each lane and two streams, 64 bits wide and 4,096 deep: 768 ultra RAMs.
 _VCU128_INT8 = replace(
     _VCU128, channels=32, lanes=8, integer_pes=4, integer_streams=6, weight_depth=8192, scratch_depth=2048,
-    activation_units=4, broadcast_words=32768, broadcasters=1,
+    activation_units=4, broadcast_words=16384, broadcasters=1,
 )  # fmt: skip
 
 PRESETS = {

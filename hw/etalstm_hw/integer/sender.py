@@ -168,7 +168,7 @@ class SequencePicker(wiring.Component):
 class SequenceSender(wiring.Component):
     """Keeps arrays of integers, and sends their digits that are not zero, sequence by sequence, maybe several times.
 
-    Arrays come to the banks in turn. While one is sent, the next ones come in.
+    Arrays come to the banks in turn. While one is sent, the next ones come in, also to the bank that it is in.
     ::
 
         beats 0 ─► bank 0 ─┐

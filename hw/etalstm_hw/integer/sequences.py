@@ -1,6 +1,6 @@
 """An array of digits that is to be sent sequence by sequence, and which of them are not zero."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -9,6 +9,7 @@ from etalstm_hw.contract import COUNT_BITS
 from etalstm_hw.contract.integers import PLANES, WORD_BYTES
 
 UPPER, LOWER = range(PLANES)
+ARRAYS = 2  # of a bank: one is sent while another one comes
 _BYTE = 8
 
 
@@ -34,8 +35,8 @@ class Sizes:
     Parameters
     ----------
     beat_words, vector_beats, lines, sequences, banks : int
-        Words of a beat; beats of a vector; lines of a bank, which holds an array; sequences of an array at most; banks
-        of a stream. All are powers of two.
+        Words of a beat; beats of a vector; lines of an array; sequences of an array, each at most; banks of a stream.
+        All are powers of two.
 
     Raises
     ------
@@ -89,7 +90,7 @@ class SequenceRead(wiring.Signature):
 
 
 class SequenceMemory(wiring.Component):
-    """Keeps an array, a mask for each of its lines, and counts for each sequence and plane.
+    """Keeps ARRAYS arrays, a mask for each of their lines, and counts for each sequence and plane.
 
     A beat is there for the reader two cycles after its ``write``.
 
@@ -101,11 +102,13 @@ class SequenceMemory(wiring.Component):
     -------
     write : :py:`In(1)`
         A beat is written.
-    line, sequence, plane : :py:`In`
+    array, line, sequence, plane : :py:`In`
         Where.
     first : :py:`In(1)`
         It is the first of its sequence and plane.
     beat : :py:`In(sizes.beat)`
+    read_array : :py:`In(range(ARRAYS))`
+        Which one is read.
     read : :py:`In(SequenceRead(sizes))`
     """
 
@@ -116,9 +119,11 @@ class SequenceMemory(wiring.Component):
                 "write": In(1),
                 "first": In(1),
                 "plane": In(1),
+                "array": In(range(ARRAYS)),
                 "line": In(range(sizes.lines)),
                 "sequence": In(range(sizes.sequences)),
                 "beat": In(sizes.beat),
+                "read_array": In(range(ARRAYS)),
                 "read": In(SequenceRead(sizes)),
             }
         )
@@ -128,54 +133,56 @@ class SequenceMemory(wiring.Component):
         m = Module()
         sizes = self._sizes
         nonzero, write = Signal(sizes.line_bytes, reset_less=True), Signal()
-        names = ("first", "plane", "line", "sequence", "beat")
+        names = ("first", "plane", "array", "line", "sequence", "beat")
         kept = {name: Signal.like(getattr(self, name), name=f"{name}_1", reset_less=True) for name in names}
         m.d.sync += write.eq(self.write)
         with m.If(self.write):
             m.d.sync += [register.eq(getattr(self, name)) for name, register in kept.items()]
             m.d.sync += nonzero.eq(Cat(word[n].any() for n in range(WORD_BYTES) for word in self.beat))
-        self._keep_elements(m, write, kept["line"], kept["beat"])
-        self._keep_masks(m, write, kept["line"], nonzero)
+        line = Cat(kept["line"], kept["array"])
+        self._keep_elements(m, write, line, kept["beat"])
+        self._keep_masks(m, write, line, nonzero)
         self._count(m, write, kept, nonzero)
         return m
 
     def _keep_elements(self, m, write, address, beat):
-        shape = {"shape": self._sizes.beat, "depth": self._sizes.lines, "init": []}
-        m.submodules.elements = elements = memory.Memory(**shape, attrs=ram_style(self._sizes.lines))
+        depth = ARRAYS * self._sizes.lines
+        shape = {"shape": self._sizes.beat, "depth": depth, "init": []}
+        m.submodules.elements = elements = memory.Memory(**shape, attrs=ram_style(depth))
         into, out = elements.write_port(), elements.read_port()
         m.d.comb += [
             into.addr.eq(address),
             into.data.eq(beat),
             into.en.eq(write),
-            out.addr.eq(self.read.line),
+            out.addr.eq(Cat(self.read.line, self.read_array)),
             out.en.eq(self.read.line_enable),
             self.read.beat.eq(out.data),
         ]
 
     def _keep_masks(self, m, write, address, nonzero):
         """In block RAM, however many they are: of ultra RAM's words they would use less than half."""
-        shape = {"shape": self._sizes.line_bytes, "depth": self._sizes.lines, "init": []}
+        shape = {"shape": self._sizes.line_bytes, "depth": ARRAYS * self._sizes.lines, "init": []}
         m.submodules.masks = masks = memory.Memory(**shape, attrs={"ram_style": "block"})
         into, out = masks.write_port(), masks.read_port()
         m.d.comb += [
             into.addr.eq(address),
             into.data.eq(nonzero),
             into.en.eq(write),
-            out.addr.eq(self.read.masked),
+            out.addr.eq(Cat(self.read.masked, self.read_array)),
             out.en.eq(self.read.mask_enable),
             self.read.mask.eq(out.data),
         ]
 
     def _count(self, m, write, kept, nonzero):
-        depth = self._sizes.sequences * PLANES
+        depth = ARRAYS * self._sizes.sequences * PLANES
         m.submodules.sums = sums = memory.Memory(shape=self._sizes.count, depth=depth, init=[])
         into, old, out = sums.write_port(), sums.read_port(domain="comb"), sums.read_port(domain="comb")
-        address = Cat(kept["plane"], kept["sequence"])
+        address = Cat(kept["plane"], kept["sequence"], kept["array"])
         m.d.comb += [
             into.addr.eq(address),
             into.en.eq(write),
             old.addr.eq(address),
-            out.addr.eq(Cat(self.read.plane, self.read.counted)),
+            out.addr.eq(Cat(self.read.plane, self.read.counted, self.read_array)),
             self.read.count.eq(out.data),
             into.data.eq(Mux(kept["first"], 0, old.data) + sum(nonzero)),
         ]
@@ -268,7 +275,7 @@ class SequenceFiller(wiring.Component):
 
 
 class SequenceBank(wiring.Component):
-    """Takes an array and keeps it until it has been sent; then it takes the next one.
+    """Takes an array and keeps it until it has been sent; meanwhile it takes the next one.
     ::
 
         beats ─► filler ─► memory ─► read
@@ -285,7 +292,7 @@ class SequenceBank(wiring.Component):
     full : :py:`Out(1)`
         A whole array is here.
     present, pitch : :py:`Out`
-        What it is, and its lines of a sequence; constant while it is here.
+        What it is, and its lines of a sequence; constant until it is sent.
     read : :py:`In(SequenceRead(sizes))`
     sent : :py:`In(1)`
         The array is not needed any more.
@@ -317,17 +324,24 @@ class SequenceBank(wiring.Component):
         connect(m, flipped(self.beats), filler.beats)
         connect(m, flipped(self.read), memory.read)
         names, written = ("write", "first", "line", "sequence", "plane"), Signal()
+        comes, leaves = Signal(range(ARRAYS)), Signal(range(ARRAYS))
+        kept = data.StructLayout({"full": 1, "extent": Extent(), "pitch": self.pitch.shape()})
+        arrays = [Signal(kept, name=f"array{n}") for n in range(ARRAYS)]
         m.d.comb += [
             *(getattr(memory, name).eq(getattr(filler, name)) for name in names),
+            memory.array.eq(comes),
+            memory.read_array.eq(leaves),
             memory.beat.eq(self.beats.p),
-            filler.free.eq(~self.full & ~written),
-            self.present.eq(filler.present),
-            self.pitch.eq(filler.pitch),
-            self.busy.eq(filler.busy | written | self.full),
+            filler.free.eq(~Array(array.full for array in arrays)[comes] & ~written),
+            self.full.eq(Array(array.full for array in arrays)[leaves]),
+            self.present.eq(Array(array.extent.as_value() for array in arrays)[leaves]),
+            self.pitch.eq(Array(array.pitch for array in arrays)[leaves]),
+            self.busy.eq(filler.busy | written | Cat(array.full for array in arrays).any()),
         ]
-        m.d.sync += written.eq(filler.done)
-        with m.If(written):
-            m.d.sync += self.full.eq(1)
-        with m.Elif(self.sent):
-            m.d.sync += self.full.eq(0)
+        m.d.sync += [written.eq(filler.done), comes.eq(comes + written), leaves.eq(leaves + self.sent)]
+        for n, array in enumerate(arrays):
+            with m.If(written & (comes == n)):
+                m.d.sync += [array.full.eq(1), array.extent.eq(filler.present), array.pitch.eq(filler.pitch)]
+            with m.Elif(self.sent & (leaves == n)):
+                m.d.sync += array.full.eq(0)
         return m

@@ -127,3 +127,13 @@ def test_a_digit_is_sent_every_cycle():
     filling, sequences = elements.size // WORDS // 4, repeats * len(elements)
     assert len(out) == repeats * elements.size
     assert cycles < filling + len(out) + 3 * sequences + 10
+
+
+def test_the_next_array_comes_while_the_one_before_in_its_bank_is_sent():
+    large, small = np.ones((4, 16, 4, WORDS), dtype=int), np.ones((1, 1, 4, WORDS), dtype=int)
+    first, lines = [(large, False, 5), (small, False, 1)], large.size // WORDS // 4
+    cycles = [
+        run(SequenceSender(Sizes(WORDS, 1, 64, 8)), arrays, stalls=False)[1]
+        for arrays in (first, [*first, (large, False, 1)], [(large, False, 1)])
+    ]
+    assert cycles[1] - cycles[0] < cycles[2] - lines + 10

@@ -100,7 +100,7 @@ def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
         "check": (senders.CHECK, 1),
         "distributors": (senders.DISTRIBUTOR, fetchers),
         "streams": (senders.STREAM, streams),
-        "lines": (np.int64, (streams, fetchers, lines)),
+        "lines": (np.int64, (streams, senders.ARRAYS * fetchers, lines)),
         "engines": (products.ENGINE, (channels, streams)),
         "ended": (products.ENDED, channels),
         "vector": (compute.VECTOR_ENGINE, channels),

@@ -20,26 +20,29 @@ _READ, _SEEN, _SKIPPED = (
 )
 _UPPER, _LOWER = range(PLANES)
 _CHECKED = 3  # cycles from an array's SEND to its blocks: states of etalstm_hw.integer.broadcaster.ArrayCheck
-_BANKS = max(INTEGER_PORTS)  # of a stream at most, each with a fetcher and a distributor of its own: arrays take turns
+ARRAYS = 2  # of a bank: etalstm_hw.integer.sequences.ARRAYS
+_SLOTS = ARRAYS * max(INTEGER_PORTS)  # arrays of a stream at most: each bank has a fetcher and a distributor of its own
 
 CHECK = record("checking", "checked", "turn")
 """The SEND that is checked, and whose turn it is to bring its array."""
 
 DISTRIBUTOR = record(
-    "head", "tail", "busy", "current", "given_from", "position", "planes", arrays=RING, pushed=RING,
+    "head", "tail", "busy", "current", "slot", "turn", "given_from", "position", "planes", arrays=RING, pushed=RING,
 )  # fmt: skip
 """Arrays whose blocks are asked for, and the one that is given to the streams.
 
-``position`` is the beat in its plane, of which ``planes`` are left.
+It is the one of its bank that has the ``turn``, and takes a ``slot``: arrays take the slots in the order in which they
+are sent. ``position`` is the beat in its plane, of which ``planes`` are left.
 """
 
 STREAM = record(
     "sending", "picking", "plane", "left", "missing", "now", "line", "sequence", "repeat",
-    "valid", "flags", "sends", "sent_flags", full_from=_BANKS, free_from=_BANKS, arrays=_BANKS,
+    "valid", "flags", "sends", "sent_flags", full_from=_SLOTS, free_from=_SLOTS, arrays=_SLOTS,
 )  # fmt: skip
 """What a stream keeps, and its picker with two stages behind it. ``now`` digits of a line are left.
 
-A bank has an array's digits from ``full_from`` on; it may be filled from ``free_from`` on.
+A slot has an array's digits from ``full_from`` on; it may be filled from ``free_from`` on. That of the number
+``sending`` is sent.
 """
 
 ENDS, LAST, FINAL = 1, 2, 4  # flags of a digit: the last of its plane, of its sum, of its array
@@ -59,7 +62,7 @@ def _place(array, sequence, number, plane, sizes):
 
 
 @compiled
-def _draw(bank, array, lines, blocks, random, sizes):
+def _draw(slot, array, lines, blocks, random, sizes):
     """Draw how many digits of each line of the first sequences are not zero."""
     seed(random, array.text, 0)
     for sequence in range(array.batch):
@@ -70,13 +73,13 @@ def _draw(bank, array, lines, blocks, random, sizes):
                 stream, own, number = sequence // array.own, sequence % array.own, block * sizes.vector_beats + beat
                 if array.wide:
                     upper = _place(array, own, number, _UPPER, sizes)
-                    lines[stream, bank, upper] = count_bits(draw_bits(random, occupied, one.upper))
+                    lines[stream, slot, upper] = count_bits(draw_bits(random, occupied, one.upper))
                 lower = _place(array, own, number, _LOWER, sizes)
-                lines[stream, bank, lower] = count_bits(draw_bits(random, occupied, one.threshold))
+                lines[stream, slot, lower] = count_bits(draw_bits(random, occupied, one.threshold))
 
 
 @compiled
-def _copy(bank, array, lines, given, sizes):
+def _copy(slot, array, lines, given, sizes):
     """Take what was counted: [block][plane][sequence][beat]."""
     for block in range(array.blocks):
         first = given.firsts[0, array.given_number + block]
@@ -84,25 +87,25 @@ def _copy(bank, array, lines, given, sizes):
             for sequence in range(array.batch):
                 for beat in range(sizes.vector_beats):
                     line = _place(array, sequence % array.own, block * sizes.vector_beats + beat, plane, sizes)
-                    lines[sequence // array.own, bank, line] = given.masks[first]
+                    lines[sequence // array.own, slot, line] = given.masks[first]
                     first += 1
 
 
 @compiled
-def _fill_lines(bank, array, lines, blocks, given, random, sizes, counted):
+def _fill_lines(slot, array, lines, blocks, given, random, sizes, counted):
     """Find how many digits of each line of an array are not zero."""
     used = array.own * _lines_of(array, sizes)
     for stream in range(sizes.streams):
-        lines[stream, bank, :used] = 0
+        lines[stream, slot, :used] = 0
     if len(given.masks):
-        _copy(bank, array, lines, given, sizes)
+        _copy(slot, array, lines, given, sizes)
     else:
-        _draw(bank, array, lines, blocks, random, sizes)
+        _draw(slot, array, lines, blocks, random, sizes)
     seen = array.batch * _lines_of(array, sizes) * sizes.line_bytes
     nonzero = 0
     for stream in range(sizes.streams):
         for line in range(used):
-            nonzero += lines[stream, bank, line]
+            nonzero += lines[stream, slot, line]
     counted[_SEEN] += seen
     counted[_SKIPPED] += seen - nonzero
 
@@ -123,12 +126,12 @@ def _check(cycle, check, queue, wakes):
 
 @compiled
 def _begin(cycle, engine, bank, streams, lines, table, blocks, given, random, sizes, counted):
-    """Take the next array, if it is free in all streams' bank; give when to ask again."""
+    """Take the next array, if its slot is free in all streams; give when to ask again."""
     if engine.head == engine.tail:
         return NEVER
-    ready = engine.pushed[engine.head % RING] + FIFO
+    ready, slot = max(engine.pushed[engine.head % RING] + FIFO, engine.given_from), bank + sizes.fetchers * engine.turn
     for number in range(sizes.streams):
-        ready = max(ready, streams[number].free_from[bank])
+        ready = max(ready, streams[number].free_from[slot])
     if ready > cycle:
         return ready
     engine.current = engine.arrays[engine.head % RING]
@@ -136,39 +139,40 @@ def _begin(cycle, engine, bank, streams, lines, table, blocks, given, random, si
     array = table[engine.current]
     engine.busy, engine.given_from, engine.position, engine.planes = 1, cycle + 2, 0, array.blocks << array.wide
     for number in range(sizes.streams):
-        streams[number].arrays[bank] = engine.current
-        streams[number].free_from[bank] = NEVER
-    _fill_lines(bank, array, lines, blocks, given, random, sizes, counted)
+        streams[number].arrays[slot] = engine.current
+        streams[number].free_from[slot] = NEVER
+    engine.slot, engine.turn = slot, (engine.turn + 1) % ARRAYS
+    _fill_lines(slot, array, lines, blocks, given, random, sizes, counted)
     return cycle + 2
 
 
 @compiled
-def _give(cycle, engine, bank, streams, array, sizes, wakes):
+def _give(cycle, engine, streams, array, sizes, wakes):
     """Give a beat to a stream."""
     engine.position += 1
     of_stream = array.own * sizes.vector_beats
     if engine.planes == 1 and engine.position % of_stream == 0:
         one = streams[engine.position // of_stream - 1]
-        one.full_from[bank] = cycle + 2
+        one.full_from[engine.slot] = cycle + 2
         wake(wakes, EMITTER, cycle + 2)
     if engine.position == of_stream * sizes.streams:
         engine.position = 0
         engine.planes -= 1
         if engine.planes == 0:
-            engine.busy = 0
+            engine.busy, engine.given_from = 0, cycle + 2
 
 
 @compiled
-def _distribute(cycle, engine, bank, fetcher, reader, streams, table, sizes, counted, wakes):
+def _distribute(cycle, engine, fetcher, reader, streams, table, sizes, counted, wakes):
     """Give a beat that was read, or one of zeros where there are no sequences any more."""
     array = table[engine.current]
     if engine.position >= array.batch * sizes.vector_beats:
-        _give(cycle, engine, bank, streams, array, sizes, wakes)
+        _give(cycle, engine, streams, array, sizes, wakes)
     elif fetcher.filling and fetcher.filling_from <= cycle and beat_at(reader) <= cycle:
         counted[_READ + table[fetcher.current // ITEM_BLOCKS].kind] += 1
         if take_beat(reader):
             fetcher.filling = 0
-        _give(cycle, engine, bank, streams, array, sizes, wakes)
+        _give(cycle, engine, streams, array, sizes, wakes)
 
 
 @compiled
@@ -199,7 +203,7 @@ def _step_distributor(
     elif engine.given_from > cycle:
         following = min(following, engine.given_from)
     else:
-        _distribute(cycle, engine, bank, fetcher, reader, streams, table, sizes, counted, wakes)
+        _distribute(cycle, engine, fetcher, reader, streams, table, sizes, counted, wakes)
     now = (indexed.progress_of(asked, reader), fetcher.state, fetcher.filling)
     if before != now or given_before != engine.position + (engine.planes << 32):
         following = cycle + 1
@@ -284,7 +288,7 @@ def _pick(cycle, stream, array, flow, lines, sizes, wakes):
         stream.repeat = 0 if final else stream.repeat + 1
     if final:
         stream.free_from[stream.sending], stream.full_from[stream.sending] = cycle + 1, NEVER
-        stream.sending = (stream.sending + 1) % sizes.fetchers
+        stream.sending = (stream.sending + 1) % (ARRAYS * sizes.fetchers)
         wake(wakes, FETCHER, cycle + 1)
     return True
 
