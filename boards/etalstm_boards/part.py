@@ -5,11 +5,10 @@ from dataclasses import astuple, dataclass, fields
 from fractions import Fraction
 
 from etalstm_hw.compute.memory import DEEPEST_BLOCK_RAM
-from etalstm_hw.config import Config
+from etalstm_hw.config import BANK_ARRAYS, Config
 from etalstm_hw.contract import BINARY32
 from etalstm_hw.contract.integers import SUM_BITS
 from etalstm_hw.fp.activation import READERS
-from etalstm_hw.integer.sequences import ARRAYS
 
 _BLOCK_BITS, _BLOCK_DEPTH = 72, 512  # of a RAMB36E2 at its widest
 _ULTRA_BITS, _ULTRA_DEPTH = 72, 4096
@@ -127,8 +126,8 @@ def _of_broadcaster(config: Config) -> Resources:
     lines = config.broadcast_words // config.beat_words
     if not config.integers:
         return _ultra(2 * lines, config.beat_bits) + OF_READER
-    masks = _block(ARRAYS * lines, config.beat_bytes)  # which bytes are not zero
-    of_bank = _memory(ARRAYS * lines, config.beat_bits) + masks
+    masks = _block(BANK_ARRAYS * lines, config.beat_bytes)  # which bytes are not zero
+    of_bank = _memory(BANK_ARRAYS * lines, config.beat_bits) + masks
     return (of_bank * config.integer_streams + OF_READER) * config.broadcaster_ports
 
 

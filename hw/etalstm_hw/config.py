@@ -19,6 +19,7 @@ from etalstm_hw.contract.integers import WEIGHT_BITS
 _TYPES: dict[Any, tuple[type, str]] = {int: (Integral, "an integer"), float: (Real, "a number")}
 FILE_SUFFIX, BASE = ".toml", "base"
 INTEGER_PES, INTEGER_PORTS = (4, 8), (2, 4)
+BANK_ARRAYS = 2  # arrays of digits of a sender's bank: one is sent while another one comes
 MOST_STREAMS = 8
 
 

@@ -5,11 +5,11 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw.compute.memory import ram_style
+from etalstm_hw.config import BANK_ARRAYS
 from etalstm_hw.contract import COUNT_BITS
 from etalstm_hw.contract.integers import PLANES, WORD_BYTES
 
 UPPER, LOWER = range(PLANES)
-ARRAYS = 2  # of a bank: one is sent while another one comes
 _BYTE = 8
 
 
@@ -90,7 +90,7 @@ class SequenceRead(wiring.Signature):
 
 
 class SequenceMemory(wiring.Component):
-    """Keeps ARRAYS arrays, a mask for each of their lines, and counts for each sequence and plane.
+    """Keeps BANK_ARRAYS arrays, a mask for each of their lines, and counts for each sequence and plane.
 
     A beat is there for the reader two cycles after its ``write``.
 
@@ -107,7 +107,7 @@ class SequenceMemory(wiring.Component):
     first : :py:`In(1)`
         It is the first of its sequence and plane.
     beat : :py:`In(sizes.beat)`
-    read_array : :py:`In(range(ARRAYS))`
+    read_array : :py:`In(range(BANK_ARRAYS))`
         Which one is read.
     read : :py:`In(SequenceRead(sizes))`
     """
@@ -119,11 +119,11 @@ class SequenceMemory(wiring.Component):
                 "write": In(1),
                 "first": In(1),
                 "plane": In(1),
-                "array": In(range(ARRAYS)),
+                "array": In(range(BANK_ARRAYS)),
                 "line": In(range(sizes.lines)),
                 "sequence": In(range(sizes.sequences)),
                 "beat": In(sizes.beat),
-                "read_array": In(range(ARRAYS)),
+                "read_array": In(range(BANK_ARRAYS)),
                 "read": In(SequenceRead(sizes)),
             }
         )
@@ -146,7 +146,7 @@ class SequenceMemory(wiring.Component):
         return m
 
     def _keep_elements(self, m, write, address, beat):
-        depth = ARRAYS * self._sizes.lines
+        depth = BANK_ARRAYS * self._sizes.lines
         shape = {"shape": self._sizes.beat, "depth": depth, "init": []}
         m.submodules.elements = elements = memory.Memory(**shape, attrs=ram_style(depth))
         into, out = elements.write_port(), elements.read_port()
@@ -161,7 +161,7 @@ class SequenceMemory(wiring.Component):
 
     def _keep_masks(self, m, write, address, nonzero):
         """In block RAM, however many they are: of ultra RAM's words they would use less than half."""
-        shape = {"shape": self._sizes.line_bytes, "depth": ARRAYS * self._sizes.lines, "init": []}
+        shape = {"shape": self._sizes.line_bytes, "depth": BANK_ARRAYS * self._sizes.lines, "init": []}
         m.submodules.masks = masks = memory.Memory(**shape, attrs={"ram_style": "block"})
         into, out = masks.write_port(), masks.read_port()
         m.d.comb += [
@@ -174,7 +174,7 @@ class SequenceMemory(wiring.Component):
         ]
 
     def _count(self, m, write, kept, nonzero):
-        depth = ARRAYS * self._sizes.sequences * PLANES
+        depth = BANK_ARRAYS * self._sizes.sequences * PLANES
         m.submodules.sums = sums = memory.Memory(shape=self._sizes.count, depth=depth, init=[])
         into, old, out = sums.write_port(), sums.read_port(domain="comb"), sums.read_port(domain="comb")
         address = Cat(kept["plane"], kept["sequence"], kept["array"])
@@ -324,9 +324,9 @@ class SequenceBank(wiring.Component):
         connect(m, flipped(self.beats), filler.beats)
         connect(m, flipped(self.read), memory.read)
         names, written = ("write", "first", "line", "sequence", "plane"), Signal()
-        comes, leaves = Signal(range(ARRAYS)), Signal(range(ARRAYS))
+        comes, leaves = Signal(range(BANK_ARRAYS)), Signal(range(BANK_ARRAYS))
         kept = data.StructLayout({"full": 1, "extent": Extent(), "pitch": self.pitch.shape()})
-        arrays = [Signal(kept, name=f"array{n}") for n in range(ARRAYS)]
+        arrays = [Signal(kept, name=f"array{n}") for n in range(BANK_ARRAYS)]
         m.d.comb += [
             *(getattr(memory, name).eq(getattr(filler, name)) for name in names),
             memory.array.eq(comes),

@@ -13,7 +13,7 @@ from etalstm.golden.arithmetic import add
 from etalstm.golden.cell import pruned
 from etalstm.golden.product import FloatProduct
 from etalstm.network.arithmetic import LEAST_EXPONENT, Arithmetic, exponent_of, quantise, scaled
-from etalstm.network.delta_inputs import LayerInputs, least_change
+from etalstm.network.delta_inputs import LayerInputs, least_change, moved
 
 
 @dataclass(frozen=True)
@@ -199,11 +199,11 @@ class IntegerGateSums:
 
     def _sends(self, t: int, numbers: np.ndarray) -> np.ndarray:
         """Tell which elements have changed by at least their threshold; none of padding has."""
-        product, changes = self._product, np.abs(numbers.astype(np.int32) - self._sent)
+        product = self._product
         real = np.where(
             np.arange(numbers.shape[1]) < product.widths[0], self._active[t][:, None], self._active[t - 1][:, None]
         )
-        return real & (changes >= self._least)
+        return real & moved(numbers, self._sent, self._least)
 
 
 class IntegerGradients:

@@ -65,14 +65,14 @@ class ChangesOfSteps:
         self._steps = layers[0].tiling.steps if layers else 0
         for arrays in layers:
             for name, changes in arrays.changes.items():
-                sends = self._sends.setdefault(changes.sent.sent.array.first, _Sends(changes, []))
+                sends = self._sends.setdefault(changes.digits.sent.array.first, _Sends(changes, []))
                 sends.numbers.append(arrays.operands[name].digits)
 
     def find(self, beat: int) -> ChangesOfStep | None:
         """Give the changes whose first group lies at a beat; None if no changes do."""
         vector = beat // self._beats
         for first, sends in self._sends.items():
-            sequence = sends.changes.sent.sent
+            sequence = sends.changes.digits.sent
             if vector in range(first, first + sequence.array.vectors):
                 entry, rest = divmod(vector - first, sequence.step_vectors)
                 sends.follow(entry, self._steps)

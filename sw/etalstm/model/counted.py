@@ -16,6 +16,7 @@ from etalstm.plan.program.volume import blocks_of
 from etalstm.plan.program.walk import Step, walk
 from etalstm_hw.config import Config
 from etalstm_hw.contract import MOST_GATES, Opcode
+from etalstm_hw.contract.integers import PLANES
 
 Read = Callable[[int, int, int], np.ndarray]
 """Gives words (uint32) of a channel's window: from its number, the first beat, and how many beats."""
@@ -144,7 +145,7 @@ class Counted:
         """Count the digits that are not zero in each beat of a block, in the order of these."""
         beats = (1 + send.fields["wide"]) * send.fields["batch"] * self._config.vector_beats
         if changes:
-            words = changes.words(partial(self._read, channel), tile, beats // 2)
+            words = changes.words(partial(self._read, channel), tile, beats // PLANES)
             return np.count_nonzero(words.reshape(beats, -1), axis=1).astype(np.uint32)
         words = self._read(channel, send.address + tile * beats, beats)
         digits = np.ascontiguousarray(words).view(np.uint8).reshape(beats, -1)

@@ -77,6 +77,6 @@ def sent_arrays(config: Config, integers: IntegerArrays) -> Iterator[SentArray]:
     for name, numbers in integers.operands.items():
         yield _Operand(*beats(numbers.digits.sent.array), tiling.columns_of(name))
     for name, changes in integers.changes.items():
-        yield SentChanges(*beats(changes.sent.sent.array), tiling.columns_of(name))
+        yield SentChanges(*beats(changes.digits.sent.array), tiling.columns_of(name))
     yield _Delta(*beats(integers.delta.sent.array), tiling)
     yield _Transposed(*beats(integers.transposed.array), tiling)

@@ -73,15 +73,20 @@ def least_change(threshold: np.ndarray | float, bits: int, exponent: np.ndarray 
     return np.maximum(np.ldexp(np.asarray(threshold, np.float64), bits - 1 - exponent), 1.0)
 
 
-def last_sent(numbers: np.ndarray, least: np.ndarray | float, active: np.ndarray) -> np.ndarray:
-    """Give as what integers are last sent at each step, (T, B, K), where a change of at least `least` is sent.
+def moved(now: np.ndarray, before: np.ndarray, least: np.ndarray | float) -> np.ndarray:
+    """Tell which integers differ by at least `least` from what was sent before."""
+    return np.abs(now.astype(np.int32) - before) >= least
 
-    All are sent at step 0. Of steps that are not `active`, (T, B), none is.
+
+def last_sent(numbers: np.ndarray, least: np.ndarray | float, active: np.ndarray) -> np.ndarray:
+    """Give what integers, (T, B, K), were last sent as at each step. A change of at least `least` is sent.
+
+    All are sent at step 0. At steps that are not `active`, bool, (T, B), none is.
     """
     sent = numbers.copy()
     for t in range(1, len(sent)):
-        kept = (np.abs(numbers[t].astype(np.int32) - sent[t - 1]) < least) | ~active[t][:, None]
-        sent[t] = np.where(kept, sent[t - 1], numbers[t])
+        sends = moved(numbers[t], sent[t - 1], least) & active[t][:, None]
+        sent[t] = np.where(sends, numbers[t], sent[t - 1])
     return sent
 
 

@@ -11,8 +11,9 @@ from etalstm.network.exponents import Peaks
 from etalstm.network.shape import canonical_rows
 from etalstm.plan.memory.digits import Digits
 from etalstm.plan.memory.integer_arrays import Constant
-from etalstm.plan.memory.integer_changes import HELD_EXPONENT, scale_of
+from etalstm.plan.memory.integer_changes import HELD_EXPONENT, bound_of
 from etalstm.plan.memory.sent import threshold_parameters
+from etalstm.plan.passes.weights import needed_scale
 from etalstm.plan.plan import REFRESH
 from etalstm_hw import contract
 from etalstm_hw.config import Config
@@ -66,23 +67,24 @@ class IntegerHardwareSession(HardwareSession):
         super()._prepare(x, lengths)
         real = np.where(self._active[:, :, None], self._inputs[0], np.float32(0))
         exponents = self._exponents.now[1]
-        self._write_inputs(self._quantised(real, int(exponents[0, 0])), int(exponents[0, 0]))
+        self._write_inputs(real, int(exponents[0, 0]))
         for arrays, h0, (_, of_h) in zip(self._map.layers, self._inputs[2], exponents.tolist(), strict=True):
             integers, numbers = self._quantised(h0[None], of_h), integers_of(arrays)
             self._write_numbers(numbers.output.digits, integers)
             if numbers.changes:
-                self._write_numbers(numbers.changes["h"].sent, integers)
+                self._write_numbers(numbers.changes["h"].digits, integers)
 
     def _quantised(self, values: np.ndarray, exponent: int) -> np.ndarray:
         return quantise(values, exponent, self.shape.execution.arithmetic.bits)[0]
 
-    def _write_inputs(self, integers: np.ndarray, exponent: int) -> None:
+    def _write_inputs(self, x: np.ndarray, exponent: int) -> None:
         """Write the integers of x, (T, B, I): with delta inputs what they are sent as, and how that changes."""
-        arrays, sent = integers_of(self._map.layers[0]), integers
+        arrays, integers = integers_of(self._map.layers[0]), self._quantised(x, exponent)
+        sent = integers
         if arrays.changes:
             threshold, bits = self.shape.execution.delta_inputs.layer(0).x, self.shape.execution.arithmetic.bits
             sent = last_sent(integers, least_change(threshold, bits, exponent), self._active)
-            self._write_numbers(arrays.changes["x"].sent, np.diff(sent, axis=0, prepend=np.zeros_like(sent[:1])))
+            self._write_numbers(arrays.changes["x"].digits, np.diff(sent, axis=0, prepend=np.zeros_like(sent[:1])))
             self._write_numbers(arrays.changes["x"].others, (sent != integers).astype(np.int8))
         self._write_numbers(arrays.operands["x"].digits, sent)
 
@@ -94,7 +96,7 @@ class IntegerHardwareSession(HardwareSession):
         """Set by which parameters changes become zero; no digit of one is below the threshold of digits."""
         delta_inputs, layers = self.shape.execution.delta_inputs, self.shape.network.layers
         for threshold, numbers in threshold_parameters(delta_inputs, layers).items():
-            self._accelerator.set_parameter(numbers.threshold, scale_of(threshold))
+            self._accelerator.set_parameter(numbers.threshold, needed_scale(bound_of(threshold)))
         self._accelerator.set_parameter(contract.PARAMETER_DELTA_THRESHOLD, np.float32(0))
 
     def _run_backward(self, dy, dh, dc, delta_threshold):

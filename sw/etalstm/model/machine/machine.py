@@ -23,6 +23,7 @@ from etalstm.model.machine import (
 from etalstm.model.machine.latencies import MEMORY_BURSTS, MERGE, PROGRAM_BURSTS, PROGRAM_DEPTH, READER_DEPTH
 from etalstm.model.machine.state import CAST, DONE, FETCH, NEVER, PARTS, Sizes
 from etalstm.model.machine.table import INSTRUCTION
+from etalstm_hw.config import BANK_ARRAYS
 from etalstm_hw.contract import Counter, cast_sums
 
 
@@ -100,7 +101,7 @@ def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
         "check": (senders.CHECK, 1),
         "distributors": (senders.DISTRIBUTOR, fetchers),
         "streams": (senders.STREAM, streams),
-        "lines": (np.int64, (streams, senders.ARRAYS * fetchers, lines)),
+        "lines": (np.int64, (streams, BANK_ARRAYS * fetchers, lines)),
         "engines": (products.ENGINE, (channels, streams)),
         "ended": (products.ENDED, channels),
         "vector": (compute.VECTOR_ENGINE, channels),

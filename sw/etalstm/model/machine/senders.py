@@ -11,7 +11,7 @@ from etalstm.model.machine.latencies import ARRAYS_AHEAD, FIFO
 from etalstm.model.machine.masks import count_bits, draw_bits, seed
 from etalstm.model.machine.queues import all_show_room, give_scalar, offered, room_at, take
 from etalstm.model.machine.state import EMITTER, FETCHER, NEVER, RING, compiled, record, wake
-from etalstm_hw.config import INTEGER_PORTS
+from etalstm_hw.config import BANK_ARRAYS, INTEGER_PORTS
 from etalstm_hw.contract import Counter
 from etalstm_hw.contract.integers import PLANES
 
@@ -20,8 +20,7 @@ _READ, _SEEN, _SKIPPED = (
 )
 _UPPER, _LOWER = range(PLANES)
 _CHECKED = 3  # cycles from an array's SEND to its blocks: states of etalstm_hw.integer.broadcaster.ArrayCheck
-ARRAYS = 2  # of a bank: etalstm_hw.integer.sequences.ARRAYS
-_SLOTS = ARRAYS * max(INTEGER_PORTS)  # arrays of a stream at most: each bank has a fetcher and a distributor of its own
+_SLOTS = BANK_ARRAYS * max(INTEGER_PORTS)  # arrays of a stream at most; a bank has a fetcher and a distributor
 
 CHECK = record("checking", "checked", "turn")
 """The SEND that is checked, and whose turn it is to bring its array."""
@@ -141,7 +140,7 @@ def _begin(cycle, engine, bank, streams, lines, table, blocks, given, random, si
     for number in range(sizes.streams):
         streams[number].arrays[slot] = engine.current
         streams[number].free_from[slot] = NEVER
-    engine.slot, engine.turn = slot, (engine.turn + 1) % ARRAYS
+    engine.slot, engine.turn = slot, (engine.turn + 1) % BANK_ARRAYS
     _fill_lines(slot, array, lines, blocks, given, random, sizes, counted)
     return cycle + 2
 
@@ -288,7 +287,7 @@ def _pick(cycle, stream, array, flow, lines, sizes, wakes):
         stream.repeat = 0 if final else stream.repeat + 1
     if final:
         stream.free_from[stream.sending], stream.full_from[stream.sending] = cycle + 1, NEVER
-        stream.sending = (stream.sending + 1) % (ARRAYS * sizes.fetchers)
+        stream.sending = (stream.sending + 1) % (BANK_ARRAYS * sizes.fetchers)
         wake(wakes, FETCHER, cycle + 1)
     return True
 

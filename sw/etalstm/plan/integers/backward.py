@@ -100,7 +100,7 @@ class IntegerBackwardStage(BackwardStage):
         self._collector, self.collects = None, bool(self._integers.changes)
         if self.collects:
             last, of_group = self._network.steps - 1, WORD_BYTES * size
-            others = self._delta.at(of_group if most > 1 else 0)  # as they are wanted when no δ is
+            others = self._delta.at(of_group if most > 1 else 0)  # gradients are collected when no δ is at hand
             context = self._config, self._emitter, scratch, self._layer, self._integers
             self._collector = IntegerCollector(*context, last, self._skipped, others)
         self._passed = self._delta  # as many as of a tile; they are read before sums of the next tile are stored
@@ -234,7 +234,7 @@ class IntegerBackwardLayer(BackwardLayer):
         """Give the kind of a step: the first one's gradients find nothing collected, and are stored a step later."""
         kind = super()._kind(kept, number)
         collects = any(isinstance(stage, IntegerBackwardStage) and stage.collects for stage in self._stages)
-        return kind._replace(uneven=-1 - number) if collects and number < 2 else kind
+        return kind._replace(begins=max(0, 2 - number)) if collects else kind
 
     def emit(self, steps: range) -> None:
         """Append the instructions of the steps."""

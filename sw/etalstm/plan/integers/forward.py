@@ -15,7 +15,7 @@ from etalstm.plan.integers.products import (
     sent_early,
     take_sums,
 )
-from etalstm.plan.integers.send import ChangeSender
+from etalstm.plan.integers.send import ChangeSender, make_bytes
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import OPERANDS, Constant
 from etalstm.plan.memory.integer_tiling import AREAS
@@ -30,7 +30,7 @@ from etalstm.plan.passes.vectors import ZERO, Elsewhere, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp
-from etalstm_hw.contract.integers import WEIGHT_BITS, WORD_BYTES
+from etalstm_hw.contract.integers import WORD_BYTES
 
 
 class IntegerForwardStage(ForwardStage):
@@ -196,7 +196,7 @@ class IntegerForwardStage(ForwardStage):
     def _bring_sums(self, job: Job) -> None:
         """Have also what was last sent of the output."""
         if self._changes:
-            self._changes.bring(job, job.step, job.batch_tile)
+            self._changes.bring(job)
         for name, (total, _) in () if self._refreshes(job.step) else self._totals.items():
             location = self._arrays.changes[name].sums.at(0, job.batch_tile, self.gates * job.span.first)
             self._emitter.load(total, location, Traffic.INTERMEDIATES, 1, job.row_tiles * job.size)
@@ -206,17 +206,12 @@ class IntegerForwardStage(ForwardStage):
         super().cells(job)
         output, span, size = self._vectors.array(self._cell.output), job.span, job.size
         if self._changes:
-            self._changes.send(job, job.step, job.batch_tile, output)
+            self._changes.send(job, output)
             return
-        places = self._exponents.constant(Constant.PLACES)
-        digits, entry = self._arrays.output.digits, job.step + 1
-        groups = cut(span.count, WORD_BYTES)
-        for number, tiles in enumerate(groups):
-            values = output.at(tiles.first * size, outer=1, inner=size)
-            words = self._terms.at(number * size, outer=1, inner=0)
-            self._emitter.vector(VectorOp.BYTES, words, values, places, outer=size, inner=tiles.count, bits=WEIGHT_BITS)
-        location = digits.at(entry, job.batch_tile, span.first // WORD_BYTES)
-        self._emitter.store(self._terms, location, Traffic.ACTIVATIONS, 1, len(groups) * size)
+        make_bytes(self._emitter, VectorOp.BYTES, self._terms, output, self._exponents.constant(Constant.PLACES), job)
+        location = self._arrays.output.digits.at(job.step + 1, job.batch_tile, span.first // WORD_BYTES)
+        groups = ceil_div(span.count, WORD_BYTES)
+        self._emitter.store(self._terms, location, Traffic.ACTIVATIONS, 1, groups * size)
 
 
 Shared = tuple[Job, ...]  # jobs of one span and of batch tiles that follow each other, which share loads of weights

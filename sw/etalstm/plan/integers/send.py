@@ -12,7 +12,7 @@ from etalstm.plan.memory.integer_tiling import vectors_of_changes
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Parameter, Scratch
 from etalstm.plan.memory.tiling import ceil_div, cut
-from etalstm.plan.passes.sums import Sums
+from etalstm.plan.passes.forward import Job
 from etalstm.plan.passes.vectors import MINUS_ZERO, ZERO
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.contract import Traffic, VectorOp
@@ -49,6 +49,17 @@ def receivers_of(network: NetworkMap, layer: int) -> Iterator[Receiver]:
             yield Receiver(arrays, operand, later)
 
 
+def make_bytes(
+    emitter: Emitter, op: VectorOp, words: Operand, numbers: Operand, places: Operand, job: Job, *, planes: int = 1,
+    bits: int = WEIGHT_BITS,
+) -> None:  # fmt: skip
+    """Make bytes of a job's numbers, [tile][b], or of their digits: in each group, four tiles, one plane of so many."""
+    for number, tiles in enumerate(cut(job.span.count, WORD_BYTES)):
+        of_group = words.at(number * planes * job.size, outer=1, inner=0)
+        values = numbers.at(tiles.first * job.size, outer=1, inner=job.size)
+        emitter.vector(op, of_group, values, places, outer=job.size, inner=tiles.count, bits=bits)
+
+
 class ChangeSender:
     """Emits how a layer's output is sent, span by span.
 
@@ -72,33 +83,33 @@ class ChangeSender:
         self._receivers = [(each, scratch.take("what is sent", most)) for each in receivers_of(network, layer)]
 
     def _sent(self, step: int) -> Iterator[tuple[Receiver, Operand, int]]:
-        """Give who receives the output of a step, scratch memory for it, and the step of the receiver's."""
+        """Give who receives the output of a step, scratch memory for that, and at which step it is received."""
         for receiver, words in self._receivers:
             if step + receiver.later < self._network.steps:
                 yield receiver, words, step + receiver.later
 
-    def bring(self, job: Sums, step: int, batch_tile: int) -> None:
+    def bring(self, job: Job) -> None:
         """Bring what was last sent."""
-        for receiver, words, number in self._sent(step):
-            if number:
-                location = receiver.numbers.at(number - 1, batch_tile, job.span.first // WORD_BYTES)
+        for receiver, words, step in self._sent(job.step):
+            if step:
+                location = receiver.numbers.at(step - 1, job.batch_tile, job.span.first // WORD_BYTES)
                 groups = ceil_div(job.span.count, WORD_BYTES)
                 self._emitter.load(words, location, Traffic.ACTIVATIONS, 1, groups * job.size)
 
-    def send(self, job: Sums, step: int, batch_tile: int, output: Operand) -> None:
-        """Store how the output of a step differs from what was last sent, and what is last sent now."""
+    def send(self, job: Job, output: Operand) -> None:
+        """Store how a job's output differs from what was last sent, and what is last sent now."""
         count, size = job.span.count, job.size
         vector = partial(self._emitter.vector, outer=count, inner=size)
         own, *others = (self._vectors.at(n * count * size, outer=size) for n in range(NUMBERS))
         places, held = (self._exponents.constant(number) for number in (Constant.PLACES, Constant.HELD))
         vector(VectorOp.QUANTISE, own, output.at(0, outer=size), places, bits=WEIGHT_BITS)
         vector(VectorOp.CONVERT, own, own, held)
-        for receiver, words, number in self._sent(step):
-            self._to(receiver, words, number, job, batch_tile, own, *others)
+        for receiver, words, step in self._sent(job.step):
+            self._to(receiver, words, step, job, own, *others)
 
     def _to(
-        self, receiver: Receiver, words: Operand, step: int, job: Sums, batch_tile: int, own: Operand, last: Operand,
-        change: Operand, kept: Operand,
+        self, receiver: Receiver, words: Operand, step: int, job: Job, own: Operand, last: Operand, change: Operand,
+        kept: Operand,
     ) -> None:  # fmt: skip
         """Store what one receiver gets for a step, at whose first one everything is sent."""
         count, size = job.span.count, job.size
@@ -119,15 +130,15 @@ class ChangeSender:
         group = job.span.first // WORD_BYTES
         self._make_bytes(VectorOp.UPPER_DIGITS, changes, PLANES, change, job)
         self._make_bytes(VectorOp.LOWER_DIGITS, changes.at(size), PLANES, change, job)
-        self._store(changes, receiver.changes.at(step, batch_tile, group), PLANES * of_groups)
+        self._store(changes, receiver.changes.at(step, job.batch_tile, group), PLANES * of_groups)
         self._make_bytes(VectorOp.BYTES, numbers, 1, last, job)
-        self._store(numbers, receiver.numbers.at(step, batch_tile, group), of_groups)
+        self._store(numbers, receiver.numbers.at(step, job.batch_tile, group), of_groups)
         if step:
             vector(VectorOp.SUBTRACT, kept, own, last)
             self._make_bytes(VectorOp.BYTES, others, 1, kept, job)
-            self._store(others, receiver.changes.others.at(step, batch_tile, group), of_groups)
+            self._store(others, receiver.changes.others.at(step, job.batch_tile, group), of_groups)
 
-    def _take(self, words: Operand, to: Operand, job: Sums) -> None:
+    def _take(self, words: Operand, to: Operand, job: Job) -> None:
         """Take numbers from the bytes of words."""
         held = self._exponents.constant(Constant.HELD)
         for number, tiles in enumerate(cut(job.span.count, WORD_BYTES)):
@@ -135,14 +146,10 @@ class ChangeSender:
             of_group = words.at(number * job.size, outer=1, inner=0)
             self._emitter.vector(VectorOp.CONVERT_BYTE, numbers, of_group, held, outer=job.size, inner=tiles.count)
 
-    def _make_bytes(self, op: VectorOp, words: Operand, planes: int, numbers: Operand, job: Sums) -> None:
-        """Make bytes of numbers, or of their digits: one plane of so many in each group."""
+    def _make_bytes(self, op: VectorOp, words: Operand, planes: int, numbers: Operand, job: Job) -> None:
         places = self._exponents.constant(Constant.HELD_PLACES)
         bits = WEIGHT_BITS if op == VectorOp.BYTES else CHANGE_BITS
-        for number, tiles in enumerate(cut(job.span.count, WORD_BYTES)):
-            of_group = words.at(number * planes * job.size, outer=1, inner=0)
-            values = numbers.at(tiles.first * job.size, outer=1, inner=job.size)
-            self._emitter.vector(op, of_group, values, places, outer=job.size, inner=tiles.count, bits=bits)
+        make_bytes(self._emitter, op, words, numbers, places, job, planes=planes, bits=bits)
 
     def _store(self, words: Operand, location: Location, vectors: int) -> None:
         self._emitter.store(words, location, Traffic.ACTIVATIONS, 1, vectors)

@@ -13,10 +13,9 @@ from etalstm.plan.memory.memory_map import MemoryMap
 from etalstm.plan.memory.operands import Location, Sequence
 from etalstm.plan.memory.sent import TURNS, threshold_parameters
 from etalstm.plan.memory.tiling import LayerTiling
-from etalstm_hw.contract.integers import PLANES, WEIGHT_BITS, largest_mantissa
+from etalstm_hw.contract.integers import PLANES, WEIGHT_BITS
 
 HELD_EXPONENT = -24  # changes are made in float32, of integers times two to this power
-_LEAST_NORMAL = -126
 
 
 @dataclass(frozen=True)
@@ -25,15 +24,15 @@ class Changes:
 
     Members
     -------
-    sent : Digits            of two planes: the changes of a step, as they are sent
-    turns : int              entries of `sent`, which steps take in turn
+    digits : Digits          of two planes: the changes of a step, as they are sent
+    turns : int              entries of `digits`, which steps take in turn
     others : Digits          a byte that is not zero where a step's element was last sent as another number than its own
     sums : Sequence          of the gates, integers, as the present step leaves them
     collected : Sequence     gradients of elements that have had no number of their own since
     scale : int              parameter by which a change that is not sent becomes ±0
     """
 
-    sent: Digits
+    digits: Digits
     turns: int
     others: Digits
     sums: Sequence
@@ -42,17 +41,15 @@ class Changes:
 
     def at(self, step: int, batch_tile: int, group: int = 0) -> Location:
         """Where the changes of a step lie."""
-        return self.sent.at(step % self.turns, batch_tile, group)
+        return self.digits.at(step % self.turns, batch_tile, group)
 
 
-def scale_of(threshold: float) -> np.float32:
-    """Give what makes a change of an operand within ±1 ±0 if it is not sent, as it is below Θ.
+def bound_of(threshold: float) -> float:
+    """Give the bound below which a change of an operand within ±1 is not sent, of :data:`HELD_EXPONENT`.
 
-    The machine has no subnormals. The bound lies half a step below the least change that is sent, so nothing depends on
-    how a product is rounded.
+    It lies half a step below the least change that is sent. So nothing depends on how a product with it is rounded.
     """
-    least, most = np.ceil(least_change(threshold, WEIGHT_BITS, 0)), 2 * largest_mantissa(WEIGHT_BITS)
-    return np.float32(0) if least > most else np.float32(np.ldexp(1 / (least - 0.5), _LEAST_NORMAL - HELD_EXPONENT))
+    return float(np.ldexp(np.ceil(least_change(threshold, WEIGHT_BITS, 0)) - 0.5, HELD_EXPONENT))
 
 
 class IntegerRoom:
@@ -86,11 +83,11 @@ class IntegerRoom:
         threshold = layer.x if operand == "x" else layer.h
         make = partial(of_operand, self._into, tiling, operand)
         if operand == "h":
-            sent, turns = make(f"changes_h{number}", TURNS, PLANES), TURNS
+            digits, turns = make(f"changes_h{number}", TURNS, PLANES), TURNS
         else:
-            sent, turns = self._changes_of_inputs(make, number, tiling.steps), tiling.steps
+            digits, turns = self._changes_of_inputs(make, number, tiling.steps), tiling.steps
         return Changes(
-            sent=sent, turns=turns,
+            digits=digits, turns=turns,
             others=make(f"others_{operand}{number}", tiling.steps),
             sums=Sequence(self._sums[operand], tiling.rows, batch),
             collected=Sequence(self._collected[operand], partition.tiles, batch),

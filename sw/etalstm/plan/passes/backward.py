@@ -24,7 +24,8 @@ class StepKind(NamedTuple):
     Members
     -------
     apart : int    steps to the following one; 0 if there is none
-    uneven : int   0, or a number of its own if the step is of a kind of its own
+    uneven : int   0, or the step's number if it is of a kind of its own
+    begins : int   with integers and delta inputs: 2 for the first step, 1 for the second one, 0 for others
     """
 
     after_skipped: bool
@@ -34,6 +35,7 @@ class StepKind(NamedTuple):
     uneven: int
     refreshes: bool
     next_refreshes: bool
+    begins: int = 0
 
 
 class BackwardLayer:
