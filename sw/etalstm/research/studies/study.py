@@ -32,8 +32,9 @@ class StudiedRun(Record):
 
     `commit` is that of the code that trained, see :func:`etalstm.host.checkout.commit`; of studies made before it was
     noted it is the commit that brought the run's figures. `rule_source` is what
-    :func:`etalstm.train.rules.source_of` said of the pruning rule. Studies made earlier lack `validation`, `others`,
-    `delta_target`, `input_threshold`, `weight_format`, `arithmetic`, or what `ms2_` begins.
+    :func:`etalstm.train.rules.source_of` said of the pruning rule. `delta_digits` are the digits of δ over its
+    elements, None with float32. Studies made earlier lack `validation`, `others`, `delta_target`, `input_threshold`,
+    `weight_format`, `arithmetic`, `delta_digits`, or what `ms2_` begins.
     """
 
     storage: str
@@ -58,6 +59,7 @@ class StudiedRun(Record):
     multiplications: float
     backward_multiplications: float
     delta_density: float
+    delta_digits: float | None = None
     real_footprint: float
     cells_skipped: float
     densities: dict[str, float]
@@ -153,6 +155,8 @@ def result_of(entries: list[dict]) -> dict:
     result = {"score": score_of(test), "validation": score_of(epochs[-1]), "others": others_of(test)}
     result |= shares(final)
     result["densities"] = {kind: float(np.mean([entry["densities"][kind] for entry in final])) for kind in KINDS}
+    if "delta_digits" in final[-1]:
+        result["delta_digits"] = float(np.mean([entry["delta_digits"] for entry in final]))
     return result | {"saved": shares(iterations)}
 
 
