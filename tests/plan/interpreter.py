@@ -244,7 +244,7 @@ class Interpreter:
                 places = 8 * (np.resize(np.arange(f["inner"], dtype=np.uint32), len(d)) % 4)[:, None]
                 scratch.view(np.uint32)[:, d] = integer_operation(op, *values, f["bits"], places)
             else:
-                scratch[:, d] = self._compute(op, *values, scratch[:, d])
+                scratch[:, d] = self._compute(op, *values, scratch[:, d], self.parameters[f["bits"]])
 
     def _bytes(self, op, a, b, bits):
         """Give the bytes of a's integers, or of their digits."""
@@ -270,7 +270,7 @@ class Interpreter:
         return taken
 
     @staticmethod
-    def _compute(op, a, b, before):
+    def _compute(op, a, b, before, factor):
         match op:
             case VectorOp.MULTIPLY:
                 return multiply(a, b)
@@ -290,6 +290,10 @@ class Interpreter:
                 return codec.pack_bf16(*np.broadcast_arrays(a, b))
             case VectorOp.ADD_POSITIVE:
                 return np.where((a != 0) & ~np.signbit(a), add(a, b), before)
+            case VectorOp.ADD_SCALED:
+                return add(multiply(a, factor), b)
+            case VectorOp.ADD_SQUARE:
+                return add(multiply(a, a), b)
 
     def _scalars(self, f, group):
         """Give the nonzero scalars of a CAST in a group, and where they go.

@@ -171,7 +171,7 @@ def test_cells_train_with_the_bits_of_the_reference(accelerator, cell, policy, l
     load(machine, plan, data)
     machine.set_parameters(contract.PARAMETER_THRESHOLDS, *thresholds)
     machine.set_parameters(contract.PARAMETER_DELTA_THRESHOLD, delta_threshold, needed_scale(delta_threshold))
-    machine.set_parameters(contract.PARAMETER_SCALE, RULE.scale, RULE.weight_decay, RULE.momentum, RULE.learning_rate)
+    machine.set_parameters(contract.PARAMETER_SCALE, RULE.scale, RULE.weight_decay, RULE.momentum, -RULE.learning_rate)
     forward, backward = plan.passes(cells)
     machine.run(forward)
     check_states(machine, plan, data)

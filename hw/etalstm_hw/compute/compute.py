@@ -295,7 +295,7 @@ class Compute(LaneCompute):
             memories.bias.addr.eq(step.bias),
             memories.bias.en.eq(mac.issue & step.begins),
             *(pes.weight[n].eq(_weight(word, narrow, high)) for n, word in enumerate(memories.weights.data)),
-            pes.scalar.eq(scalar),
+            pes.scalar.eq(Mux(issued, scalar, vector.scalar)),
             pes.partial.eq(memories.sums.data),
             pes.bias.eq(memories.bias.data),
             pes.operation.eq(Mux(issued, operation, vector.operation)),

@@ -30,7 +30,7 @@ class Element(data.StructLayout):
     op : what to do, a :class:`VectorOp`
     a_source, b_source : where the operands come from, each a :class:`Source`
     a, b, d : addresses of operands and result
-    bits : of an integer
+    bits : of an integer, or the number of a parameter
     place : which byte of a word it makes or takes, if it does
     after : it may be issued only when every result before it is written
     end : the last of an instruction
@@ -147,7 +147,7 @@ class ElementWalker(wiring.Component):
 
     def _check(self, m, element):
         """Give the verdict on an element."""
-        has_b, has_bits = ~has_one_operand(element.op), Const(0)
+        has_b, has_bits, scales = ~has_one_operand(element.op), Const(0), element.op == VectorOp.ADD_SCALED
         if self.last_op == max(VectorOp):
             has_bits = Cat(element.op == op for op in WITH_BITS).any()
         depths = {Source.SCRATCH: self.scratch_depth, Source.SUMS: self.queue_depth, Source.PARAMETER: PARAMETERS}
@@ -161,6 +161,7 @@ class ElementWalker(wiring.Component):
             | (has_bits & (element.bits < DELTA_BITS[0]))
             | (element.a_source > max(Source))
             | (has_b & (element.b_source != Source.SCRATCH) & (element.b_source != Source.PARAMETER))
+            | (scales & ((element.a_source == Source.PARAMETER) | (element.b_source == Source.PARAMETER)))
         ):
             m.d.comb += verdict.eq(Status.BAD_FIELD)
         with m.Elif((beyond("a") != 0) | (has_b & (beyond("b") != 0)) | (element.d >= self.scratch_depth)):

@@ -50,6 +50,8 @@ class Lanes(enum.Enum, shape=2):  # type: ignore[call-arg] # Amaranth's metaclas
     POSITIVE = 3  # the sign is +, and it is not 0
 
 
+_SUMS = VectorOp.ADD, VectorOp.SUBTRACT, VectorOp.ADD_POSITIVE, VectorOp.ADD_SCALED, VectorOp.ADD_SQUARE
+
 _LANES = {
     VectorOp.SELECT: Lanes.NONZERO,
     VectorOp.SELECT_ZERO: Lanes.ZERO,
@@ -74,8 +76,8 @@ class VectorEngine(wiring.Component):
     element of two parameters always takes two. From issue to write it takes
 
     - a product: ``multiply_latency + 1`` cycles;
-    - a sum, a difference, or a selection, which adds nothing to b: ``add_latency + 1`` cycles. Some of these are
-      written only in lanes whose a is of some kind, see :class:`Lanes`;
+    - a sum, a difference, what is added to a product, or a selection, which adds nothing to b: ``add_latency + 1``
+      cycles. Some of these are written only in lanes whose a is of some kind, see :class:`Lanes`;
     - an activation: ``activation_latency + 2`` to ``activation_latency + 1 + lanes / units`` cycles. Each of its writes
       has ``units`` lanes.
 
@@ -126,6 +128,8 @@ class VectorEngine(wiring.Component):
         What the PEs do with the operands issued in the cycle before.
     a, b : :py:`Out(vector_layout(format, lanes))`
         These operands.
+    scalar : :py:`Out(format.width)`
+        What ``operation.scale`` multiplies by.
     to_activate, to_pack, function : :py:`Out(...)`
         Operands of the activation units, as wide as partial sums, and second ones; what they compute: a number of
         :data:`~etalstm_hw.fp.activation.FUNCTIONS`, or with integers the operation itself.
@@ -181,6 +185,7 @@ class VectorEngine(wiring.Component):
                 "operation": Out(Operation()),
                 "a": Out(vector),
                 "b": Out(vector),
+                "scalar": Out(format.width),
                 "to_activate": Out(data.ArrayLayout(self._sum_bits, units)),
                 "to_pack": Out(vector_layout(format, units)),
                 "function": Out(range(max(self._functions.values()) + 1)),
@@ -221,7 +226,7 @@ class VectorEngine(wiring.Component):
         m.d.comb += has_read.eq(scratch(m, element, *reads) & self._read_parameters(m, element, *reads))
         self._read(m, element, select)
         bank_issue, bank = self._activate(m, element, self.issue & activation, arrival)
-        arithmetic = element.op.matches(VectorOp.ADD, VectorOp.SUBTRACT, VectorOp.ADD_POSITIVE) | select
+        arithmetic = element.op.matches(*_SUMS) | select
         self._schedule(m, element, activation, arithmetic, walker.o, has_read, in_flight, may_read)
         arriving = self._follow_results(m, element, arithmetic, bank_issue, bank, in_flight)
         self._write(m, arriving, element)
@@ -256,17 +261,22 @@ class VectorEngine(wiring.Component):
         return ~b_scratch | read
 
     def _read_parameters(self, m, element, may_read, has_b):
-        """Look up one parameter a cycle: of two, b's in a cycle before the issue; give whether that is done."""
+        """Look up one parameter a cycle: of two, b's in a cycle before the issue; give whether that is done.
+
+        ADD_SCALED has one, whose number its bits are.
+        """
         self._constants = [Signal(self.format.width, name=f"parameter_{n}", reset_less=True) for n in "ab"]
         both, reads, read, word = Signal(), Signal(), Signal(), Signal(self.format.width)
         of_a = element.a_source == Source.PARAMETER
-        number = Mux(of_a & ~reads, element.a, element.b)[: PARAMETERS.bit_length() - 1]
+        of_operand = Mux(of_a & ~reads, element.a, element.b)[: PARAMETERS.bit_length() - 1]
+        number = Mux(element.op == VectorOp.ADD_SCALED, element.bits, of_operand)
         m.d.comb += [
             both.eq(of_a & (element.b_source == Source.PARAMETER) & has_b),
             reads.eq(may_read & both & ~read),
             word.eq(self.parameters[number]),
         ]
         m.d.sync += read.eq((read | reads) & ~self.issue)
+        m.d.comb += self.scalar.eq(self._constants[0])
         with m.If(self.issue):
             m.d.sync += self._constants[0].eq(word)
         with m.If(reads | ~both):
@@ -288,6 +298,8 @@ class VectorEngine(wiring.Component):
                 b_scratch.eq(element.b_source == Source.SCRATCH),
                 self.operation.multiply.eq(op == VectorOp.MULTIPLY),
                 self.operation.subtract.eq(op == VectorOp.SUBTRACT),
+                self.operation.scale.eq(op == VectorOp.ADD_SCALED),
+                self.operation.square.eq(op == VectorOp.ADD_SQUARE),
                 self.operation.empty.eq(select),
             ]
         wide = [word.replicate(self.lanes) for word in self._constants]

@@ -22,10 +22,13 @@ class Operation(data.StructLayout):
     biased : with ``begins``: from the bias
     multiply : a · b
     subtract : a - b
+    scale : a · scalar + b
+    square : a · a + b
     """
 
     def __init__(self):
-        super().__init__(dict.fromkeys(("mac", "empty", "begins", "biased", "multiply", "subtract"), 1))
+        names = ("mac", "empty", "begins", "biased", "multiply", "subtract", "scale", "square")
+        super().__init__(dict.fromkeys(names, 1))
 
 
 class Output(enum.Enum, shape=2):  # type: ignore[call-arg] # Amaranth's metaclass takes it
@@ -47,7 +50,7 @@ class OmniPE(wiring.Component):
          weight ─┐
               a ─┴─MUX 1──│─┐
          scalar ─┐          ├─ multiplier ──┬──────────────────────────┐
-              b ─┴─MUX 2──│─┘               └─┐                        ├─output MUX─► result
+           a, b ─┴─MUX 2──│─┘               └─┐                        ├─output MUX─► result
               b ──────────│─┐                 ├─ adder ──┬─────────────┤
         partial ─┐          ├─MUX 4─│─ delay ─┘          └─► sum       │
            bias ─┴─MUX 3──│─┘       (and sign)   activated, outside ───┘
@@ -61,6 +64,8 @@ class OmniPE(wiring.Component):
     MAC that begins a sum   weight  scalar  bias      MUX 3, -0  (to the sums)
     a · b, outer product    a       b                            product
     a + b, a - b            a       1                 b          sum
+    a · scalar + b          a       scalar            b          sum
+    a · a + b               a       a                 b          sum
     selection of b          0       -1                b          sum
     ======================  ======  ======  ========  =========  ==========
 
@@ -84,10 +89,11 @@ class OmniPE(wiring.Component):
     weight, scalar, partial, bias : :py:`In(format.width)`
         Operands of a MAC.
     a, b : :py:`In(format.width)`
-        Operands of element-wise work.
+        Operands of element-wise work, some of which multiplies by ``scalar``.
     mac, begins : :py:`In(1)`
-        Select the operands, in their cycle: ``weight`` and ``scalar`` instead of ``a`` and ``b``; ``bias`` instead of
-        ``partial``.
+        Select the operands, in their cycle: ``weight`` instead of ``a``; ``bias`` instead of ``partial``.
+    scaled, squared : :py:`In(1)`
+        Select what is multiplied by, in the operands' cycle: ``scalar``, or ``a``, instead of ``b``.
     empty, unit : :py:`In(1)`
         Select constants, in the operands' cycle: 0 instead of ``a``; 1 instead of ``b``, or -1 if ``empty``.
     accumulate, nothing, zero : :py:`In(1)`
@@ -110,7 +116,9 @@ class OmniPE(wiring.Component):
         self.format, self.multiplier, self.adder = format, multiplier, adder
         product = 1 + multiplier.LATENCY
         self.LATENCY = product, product + adder.LATENCY
-        controls = ("mac", "begins", "empty", "unit", "accumulate", "nothing", "zero", "negate")
+        controls = (
+            "mac", "begins", "scaled", "squared", "empty", "unit", "accumulate", "nothing", "zero", "negate",
+        )  # fmt: skip
         super().__init__(
             {name: In(format.width) for name in (*_WORDS, "scalar")}
             | {name: In(1) for name in controls}
@@ -133,10 +141,11 @@ class OmniPE(wiring.Component):
         registers = ("a_", "start", "other", "addend")
         a, start, other, addend = (Signal(width, name=name, reset_less=True) for name in registers)
         b, b_sign = Signal(width - 1, name="b_", reset_less=True), Signal(reset_less=True)
+        factor = Mux(self.scaled, self.scalar, Mux(self.squared, self.a, self.b))
         m.d.sync += [
             a.eq(Mux(self.mac, self.weight, self.a)),
-            b.eq(Mux(self.mac, self.scalar, self.b)[:-1]),
-            b_sign.eq(Mux(self.unit, self.empty, Mux(self.mac, self.scalar, self.b)[-1])),
+            b.eq(factor[:-1]),
+            b_sign.eq(Mux(self.unit, self.empty, factor[-1])),
             start.eq(Mux(self.begins, self.bias, self.partial)),
             other.eq(self.b),
         ]
@@ -222,7 +231,7 @@ class PEArray(wiring.Component):
         """Delay the control once for all lanes and wire up the PEs."""
         m = Module()
         now = self.operation
-        nothing = now.mac & now.begins & ~now.biased
+        nothing, scaled = now.mac & now.begins & ~now.biased, now.mac | now.scale
         late = Signal(3, reset_less=True)
         m.d.sync += late.eq(Cat(now.mac, nothing, now.empty))
         negate = now.subtract
@@ -235,8 +244,10 @@ class PEArray(wiring.Component):
             m.d.comb += [
                 pe.mac.eq(now.mac),
                 pe.begins.eq(now.begins),
+                pe.scaled.eq(scaled),
+                pe.squared.eq(now.square),
                 pe.empty.eq(now.empty),
-                pe.unit.eq(now.empty | ~(now.mac | now.multiply)),
+                pe.unit.eq(now.empty | ~(scaled | now.multiply | now.square)),
                 Cat(pe.accumulate, pe.nothing, pe.zero).eq(late),
                 pe.negate.eq(negate),
                 pe.scalar.eq(self.scalar),

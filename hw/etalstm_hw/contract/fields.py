@@ -158,9 +158,9 @@ FIELDS = {
         "backward": 1,  # of the backward pass, Wᵀδ or dW: which of the SHARES it may use
     },
     # For every element of the two loops d = op(a, b) in all lanes; each of the three addresses has strides of its own.
-    # BAD_FIELD: an operation that the machine does not have, a source that there is not, or that b cannot have, `bits`
-    # that no integer has. BAD_ADDRESS: an operand or a result outside its memory. The source and the addresses of b are
-    # not looked at where an operation has no b, nor `bits` where it does not quantise; those of a always are.
+    # BAD_FIELD: an operation that the machine does not have, a source that there is not or that an operand cannot have,
+    # `bits` that no integer has. BAD_ADDRESS: an operand or a result outside its memory. The source and addresses of b
+    # are not looked at where an operation has no b, nor `bits` where it needs none; those of a always are.
     Opcode.VECTOR: {
         "op": 5,  # a VectorOp
         "a_source": 2,  # a Source
@@ -176,7 +176,7 @@ FIELDS = {
         "d_outer": COUNT_BITS,  # ... d
         "d_inner": COUNT_BITS,
         "serial": 1,  # each run of the inner loop waits until the results of the run before are written
-        "bits": 4,  # of the operations that quantise: of the integers, 8 to 15
+        "bits": 4,  # of the operations that quantise: of the integers, 8 to 15; of ADD_SCALED the parameter's number
     },
     # Transposes squares of vectors. Square q (of `outer`) reads vectors lane_address + q·outer_stride + i·inner_stride
     # for i < rows from the scratch memory. For each lane l < lanes it writes the words of that lane, word i that of

@@ -81,23 +81,25 @@ class VectorOp(IntEnum):
     SELECT_ZERO = 6  #: -0 + b where a is ±0, else the destination keeps its value
     PACK = 7  #: bfloat16(a) in the low half, bfloat16(b) in the high half: two weights of a narrow CAST
     ADD_POSITIVE = 8  #: a + b where the sign of a is + and a is not 0, else the destination keeps its value
+    ADD_SCALED = 9  #: (a · parameter `bits`) + b, both rounded; neither a nor b is a parameter
+    ADD_SQUARE = 10  #: (a · a) + b, both rounded
     # Only of machines whose products are integers. Integers in words have 32 bits, with their sign; a partial sum has
     # SUM_BITS. An exponent is the integer in the ten lower bits of b, with its sign. BYTES and the two of digits make
     # words of four bytes: that of element n of the inner loop is byte n modulo 4, the bytes above it are 0, those below
     # it are of the elements before it in this loop.
-    CONVERT = 9  #: the integer a as float32, rounded once, times 2^b; +0 if that is below 2^-126
-    QUANTISE = 10  #: the float32 a times 2^b, rounded to an integer, and clamped to what `bits` can hold; noted
-    BYTES = 11  #: the integer of QUANTISE, of 8 bits, as a byte
-    LOWER_DIGITS = 12  #: its lower digit as a byte; 0 where |a| is below PARAMETER_DELTA_THRESHOLD
-    UPPER_DIGITS = 13  #: its upper digit, likewise
-    SCALE = 14  #: the float32 a times 2^b; of what is below 2^-126 its zero
-    EXPONENT = 15  #: the least integer n, from -126 on, with |a| < 2^n
-    LARGEST = 16  #: the larger of |a| and |b|
-    ADD_INTEGERS = 17  #: the integer a + b
-    SUBTRACT_INTEGERS = 18  #: the integer a - b
-    NOTED_EXPONENT = 19  #: the largest EXPONENT of all a that a lane's QUANTISE has noted, plus its b; then forgets it
-    NOTED_CLAMPED = 20  #: how many of a lane's integers QUANTISE has clamped; then forgets it
-    CONVERT_BYTE = 21  #: what CONVERT makes of the byte of a, with its sign, that BYTES would make of this element
+    CONVERT = 11  #: the integer a as float32, rounded once, times 2^b; +0 if that is below 2^-126
+    QUANTISE = 12  #: the float32 a times 2^b, rounded to an integer, and clamped to what `bits` can hold; noted
+    BYTES = 13  #: the integer of QUANTISE, of 8 bits, as a byte
+    LOWER_DIGITS = 14  #: its lower digit as a byte; 0 where |a| is below PARAMETER_DELTA_THRESHOLD
+    UPPER_DIGITS = 15  #: its upper digit, likewise
+    SCALE = 16  #: the float32 a times 2^b; of what is below 2^-126 its zero
+    EXPONENT = 17  #: the least integer n, from -126 on, with |a| < 2^n
+    LARGEST = 18  #: the larger of |a| and |b|
+    ADD_INTEGERS = 19  #: the integer a + b
+    SUBTRACT_INTEGERS = 20  #: the integer a - b
+    NOTED_EXPONENT = 21  #: the largest EXPONENT of all a that a lane's QUANTISE has noted, plus its b; then forgets it
+    NOTED_CLAMPED = 22  #: how many of a lane's integers QUANTISE has clamped; then forgets it
+    CONVERT_BYTE = 23  #: what CONVERT makes of the byte of a, with its sign, that BYTES would make of this element
 
 
 NOTHING_NOTED, NOTED_NOT_FINITE = -1024, 1023
@@ -112,7 +114,7 @@ OF_BYTES = (VectorOp.BYTES, VectorOp.LOWER_DIGITS, VectorOp.UPPER_DIGITS)
 """Operations that make words of four bytes."""
 
 WITH_BITS = (VectorOp.QUANTISE, *OF_BYTES)
-"""Operations that look at `bits`."""
+"""Operations that look at `bits` as those of an integer."""
 
 OPS_OF_INTEGERS = tuple(op for op in VectorOp if op >= VectorOp.CONVERT)
 """What only machines whose products are integers do."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from etalstm_hw import contract
 from etalstm_hw.config import Config
-from etalstm_hw.contract import OF_ONE_OPERAND, WITH_BITS, Memory, Opcode, Source, Status, is_known, last_op
+from etalstm_hw.contract import OF_ONE_OPERAND, WITH_BITS, Memory, Opcode, Source, Status, VectorOp, is_known, last_op
 from etalstm_hw.contract.integers import DELTA_BITS
 
 OPCODES = (1 << contract.OPCODE_BITS) - 1
@@ -123,6 +123,7 @@ def is_operation(fields: dict[str, int], config: Config) -> bool:
         op <= last_op(config.integers)
         and fields["a_source"] in set(Source)
         and not (has_b and fields["b_source"] not in (Source.SCRATCH, Source.PARAMETER))
+        and not (op == VectorOp.ADD_SCALED and Source.PARAMETER in (fields["a_source"], fields["b_source"]))
         and not (op in WITH_BITS and fields["bits"] not in DELTA_BITS)
     )
 
@@ -248,7 +249,7 @@ def _is_without_effect(opcode: Opcode, fields: dict[str, int], change: Change) -
     if field == "everyone":
         return opcode in (*BROADCASTS, Opcode.LOAD_ROWS) or not fields["wait_store"]
     if field == "bits":
-        return fields["op"] not in WITH_BITS
+        return fields["op"] not in (*WITH_BITS, VectorOp.ADD_SCALED)
     if field in _OF_STREAMS.get(opcode, ()):
         return not fields["compressed"]
     return field in ("kind", "backward") or (field == "serial" and change.value == 1)

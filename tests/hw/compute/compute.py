@@ -29,6 +29,8 @@ WRITTEN_AFTER = {  # cycles from issue to last write
     VectorOp.SELECT_ZERO: MULTIPLY + ADD + 2,
     VectorOp.PACK: ACTIVATION + 1 + LANES // UNITS,
     VectorOp.ADD_POSITIVE: MULTIPLY + ADD + 2,
+    VectorOp.ADD_SCALED: MULTIPLY + ADD + 2,
+    VectorOp.ADD_SQUARE: MULTIPLY + ADD + 2,
 }
 
 
@@ -92,8 +94,8 @@ def compute(scratch_reads):
     )
 
 
-def element(op, a, b, d):
-    """One lane of VECTOR."""
+def element(op, a, b, d, factor):
+    """One lane of VECTOR; ADD_SCALED multiplies by `factor`."""
     selected = add(multiply(0, FORMAT.one | SIGN), b)
     return {
         VectorOp.MULTIPLY: lambda: multiply(a, b),
@@ -105,6 +107,8 @@ def element(op, a, b, d):
         VectorOp.SELECT_ZERO: lambda: selected if is_zero(a) else d,
         VectorOp.PACK: lambda: activate(a, PACK, b),
         VectorOp.ADD_POSITIVE: lambda: d if is_zero(a) or a & SIGN else add(multiply(a, FORMAT.one), b),
+        VectorOp.ADD_SCALED: lambda: add(multiply(a, factor), b),
+        VectorOp.ADD_SQUARE: lambda: add(multiply(a, a), b),
     }[op]()
 
 
@@ -119,7 +123,7 @@ def vector_model(state, i):
                 return state[where][at[name]] if where else [PARAMETERS[at[name]]] * LANES
 
             lanes = zip(operand("a"), operand("b"), state["scratch"][at["d"]], strict=True)
-            state["scratch"][at["d"]] = [element(i["op"], *words) for words in lanes]
+            state["scratch"][at["d"]] = [element(i["op"], *words, PARAMETERS[i["bits"]]) for words in lanes]
 
 
 def weights_of(memory, first, s, tile):
@@ -145,7 +149,7 @@ def mac_model(state, i, scalars):
 
 
 def vector(op, **fields):
-    names = ("a_source", "b_source", "a", "b", "d", "outer", "inner", "serial")
+    names = ("a_source", "b_source", "a", "b", "d", "outer", "inner", "serial", "bits")
     strides = [f"{n}_{loop}" for n in "abd" for loop in ("outer", "inner")]
     return dict.fromkeys([*names, *strides], 0) | {"op": op, "outer": 1, "inner": 1} | fields
 

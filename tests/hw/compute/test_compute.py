@@ -33,10 +33,10 @@ def test_each_operation_has_its_result_and_its_time(op, reads):
 
 def random_vector(generator, op):
     """Read rows 0 to 31 or the partial sums, write rows 32 to 63: nothing depends on anything."""
-    sources = [Source.SCRATCH, Source.SCRATCH, Source.PARAMETER]
+    sources = [Source.SCRATCH, Source.SCRATCH, *([] if op == VectorOp.ADD_SCALED else [Source.PARAMETER])]
     a_source, b_source = generator.choice([*sources, Source.SUMS]), generator.choice(sources)
-    inner, outer = generator.randrange(1, 5), generator.randrange(1, 4)
-    fields = {"a_source": a_source, "b_source": b_source, "inner": inner, "outer": outer}
+    inner, outer, bits = generator.randrange(1, 5), generator.randrange(1, 4), generator.randrange(contract.PARAMETERS)
+    fields = {"a_source": a_source, "b_source": b_source, "inner": inner, "outer": outer, "bits": bits}
     for name, source in (("a", a_source), ("b", b_source), ("d", None)):
         step = {Source.SCRATCH: 2, Source.SUMS: 1, Source.PARAMETER: 0, None: 2}[source]
         start = {Source.SCRATCH: 10, Source.SUMS: 4, Source.PARAMETER: 8, None: 10}[source]
@@ -231,6 +231,10 @@ def test_activations_leave_the_pes_to_the_scalars():
         ({"op": VectorOp.ADD, "a_source": 3}, Status.BAD_FIELD),
         ({"op": VectorOp.ADD, "b_source": Source.SUMS}, Status.BAD_FIELD),
         ({"op": VectorOp.TANH, "b_source": Source.SUMS}, Status.IDLE),
+        ({"op": VectorOp.ADD_SCALED, "a_source": Source.PARAMETER}, Status.BAD_FIELD),
+        ({"op": VectorOp.ADD_SCALED, "b_source": Source.PARAMETER}, Status.BAD_FIELD),
+        ({"op": VectorOp.ADD_SCALED, "bits": 3}, Status.IDLE),
+        ({"op": VectorOp.ADD_SQUARE, "a_source": Source.PARAMETER, "b_source": Source.PARAMETER}, Status.IDLE),
         ({"op": VectorOp.ADD, "a": 128}, Status.BAD_ADDRESS),
         ({"op": VectorOp.ADD, "b": 127, "b_inner": 1, "inner": 2}, Status.BAD_ADDRESS),
         ({"op": VectorOp.ADD, "d": 128}, Status.BAD_ADDRESS),

@@ -42,8 +42,8 @@ MINUS_ZERO = np.uint32([FORMAT.minus_zero])
 NO_SHARES = dict.fromkeys(SHARES, 0)
 
 
-def apply(op, a, b, d):
-    """One vector of VECTOR."""
+def apply(op, a, b, d, factor):
+    """One vector of VECTOR; ADD_SCALED multiplies by `factor`."""
     zero = a & np.uint32(0x7F800000) == 0
     positive = ~zero & (a >> np.uint32(31) == 0)
     return {
@@ -56,6 +56,8 @@ def apply(op, a, b, d):
         VectorOp.SELECT_ZERO: lambda: np.where(zero, bits(arithmetic.add, MINUS_ZERO, b), d),
         VectorOp.PACK: lambda: bits(codec.pack_bf16, a, b),
         VectorOp.ADD_POSITIVE: lambda: np.where(positive, bits(arithmetic.add, a, b), d),
+        VectorOp.ADD_SCALED: lambda: bits(arithmetic.add, bits(arithmetic.multiply, a, factor), b),
+        VectorOp.ADD_SQUARE: lambda: bits(arithmetic.add, bits(arithmetic.multiply, a, a), b),
     }[op]()
 
 
@@ -120,10 +122,13 @@ class Program:
 
     def vector(self):
         r = self.random
-        op, b_source = r.choice(COMMON_OPS), r.choice([Source.SCRATCH, Source.SCRATCH, Source.PARAMETER])
-        a_source = r.choice([Source.SCRATCH, Source.SUMS, Source.SCRATCH, Source.PARAMETER])
+        op = r.choice(COMMON_OPS)
+        constant = Source.SCRATCH if op == VectorOp.ADD_SCALED else Source.PARAMETER
+        b_source = r.choice([Source.SCRATCH, Source.SCRATCH, constant])
+        a_source = r.choice([Source.SCRATCH, Source.SUMS, Source.SCRATCH, constant])
         fields = {
             "op": op,
+            "bits": r.randrange(8),
             "a_source": a_source,
             "b_source": b_source,
             "outer": r.randrange(1, 4),
@@ -154,7 +159,8 @@ class Program:
                 else np.full(LANES, parameters[p[n] % 8], np.uint32)
                 for n in "ab"
             ]  # fmt: skip
-            scratch[p["d"]] = apply(op, *operands, scratch[p["d"]])
+            factor = np.full(LANES, parameters[fields["bits"]], np.uint32)
+            scratch[p["d"]] = apply(op, *operands, scratch[p["d"]], factor)
         kind = "activations" if used == "a" or op == VectorOp.PACK else "elements"
         self.expected[kind] += len(at)
         self.add(Opcode.VECTOR, fields, reads, writes)

@@ -295,6 +295,8 @@ def test_a_product_without_a_send_waits_for_ever():
         (Opcode.VECTOR, VECTOR | {"op": VectorOp.QUANTISE, "bits": 7}, Status.BAD_FIELD),
         (Opcode.VECTOR, VECTOR | {"op": VectorOp.QUANTISE, "bits": 15}, Status.DONE),
         (Opcode.VECTOR, VECTOR | {"op": VectorOp.CONVERT}, Status.DONE),  # it looks at no bits
+        (Opcode.VECTOR, VECTOR | {"op": VectorOp.ADD_SCALED, "bits": 1}, Status.DONE),  # the number of a parameter
+        (Opcode.VECTOR, VECTOR | {"op": VectorOp.ADD_SCALED, "b_source": Source.PARAMETER}, Status.BAD_FIELD),
         (Opcode.VECTOR, VECTOR | {"op": max(VectorOp) + 1}, Status.BAD_FIELD),
         (Opcode.VECTOR, VECTOR | {"op": VectorOp.NOTED_CLAMPED, "b_source": Source.SUMS}, Status.DONE),
         (Opcode.VECTOR, VECTOR | {"op": VectorOp.NOTED_CLAMPED, "a": 512}, Status.BAD_ADDRESS),

@@ -337,8 +337,9 @@ class HardwareSession(Session):
             self.windows.write(arrays.bias_gradient, taken.bias)
 
     def _update(self, rule):
-        for name in ("scale", "weight_decay", "momentum", "learning_rate"):
+        for name in ("scale", "weight_decay", "momentum"):
             self._accelerator.set_parameter(getattr(contract, f"PARAMETER_{name.upper()}"), getattr(rule, name))
+        self._accelerator.set_parameter(contract.PARAMETER_MINUS_LEARNING_RATE, -rule.learning_rate)
         self._scrubber.updated()
         self._whole = False
         self._counts["update"] = self._run("update")

@@ -11,13 +11,13 @@ from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
 from etalstm.plan.memory.tiling import Span, ceil_div, cut, spans
 from etalstm.plan.passes.propagation import Emit, emit_all
-from etalstm.plan.passes.vectors import NO_STEPS, ZERO, Steps
+from etalstm.plan.passes.vectors import NO_STEPS, ZERO, Steps, add_squares
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp
 from etalstm_hw.contract.integers import WORD_BYTES
 
-_FINISHED = 4  # buffers for gradients that get their exponent: one loads, one is worked on, one is stored; squares
+_FINISHED = 3  # buffers for gradients that get their exponent: one loads, one is worked on, one is stored
 
 
 class IntegerGradientLayer:
@@ -136,10 +136,7 @@ class IntegerGradientLayer:
         emitter.join_parts()  # what follows touches the gradients some columns at a time
         emitter.vector(VectorOp.MULTIPLY, norms, ZERO, ZERO, inner=rows)
         most = max(1, scratch.left // (_FINISHED * rows))
-        squares = scratch.take("squares", most * rows)
-        sets = [
-            scratch.take("gradients", most * rows) for _ in range(min(_FINISHED - 1, scratch.left // (most * rows)))
-        ]
+        sets = [scratch.take("gradients", most * rows) for _ in range(min(_FINISHED, scratch.left // (most * rows)))]
         first, turn = 0, 0
         for operand, constant in zip(OPERANDS, (Constant.GRADIENT_X, Constant.GRADIENT_H), strict=True):
             exponents.with_rows(of_operand, constant, minus=True)
@@ -147,22 +144,18 @@ class IntegerGradientLayer:
             for span in spans(count, most):
                 values = sets[turn % len(sets)]
                 turn += 1
-                self._finish_columns(first + span.first, span.count, values, of_operand, norms, squares)
+                self._finish_columns(first + span.first, span.count, values, of_operand, norms)
             first += count
         emitter.store(norms, Location(self._layer.norms, 0), Traffic.WEIGHTS, 1, rows)
 
-    def _finish_columns(
-        self, first: int, count: int, values: Operand, exponents: Operand, norms: Operand, squares: Operand
-    ) -> None:
+    def _finish_columns(self, first: int, count: int, values: Operand, exponents: Operand, norms: Operand) -> None:
         emitter, rows = self._emitter, self._arrays.tiling.rows
         location = Location(self._layer.gradient, first * rows, (first,))
         emitter.load(values, location, Traffic.WEIGHTS, 1, count * rows, everyone=True)
         each = values.at(0, outer=rows)
         emitter.vector(VectorOp.SCALE, each, each, exponents.at(0, outer=0), outer=count, inner=rows)
         emitter.store(values, location, Traffic.WEIGHTS, 1, count * rows)
-        emitter.vector(VectorOp.MULTIPLY, squares, values, values, inner=count * rows)
-        total, column = norms.at(0, outer=0), squares.at(0, outer=rows)
-        emitter.vector(VectorOp.ADD, total, total, column, outer=count, inner=rows, serial=True)
+        add_squares(emitter, norms, values, count, rows)
 
 
 def _runs(steps: list[int]) -> list[range]:

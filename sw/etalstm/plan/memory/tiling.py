@@ -256,11 +256,9 @@ def _row_lanes(config: Config, units: Partition, gates: int, widest: int, slices
     """Choose how many lanes' rows of a δ block are summed together in dW.
 
     The xh of all steps is loaded once for each such range of rows. So they are as many as half of the partial sums and
-    the scratch memory hold, and all ranges of a block are of about one length. A single total leaves half as much room
-    for its squares.
+    the scratch memory hold, and all ranges of a block are of about one length.
     """
-    totals, free = gradient_arrays(slices), config.scratch_depth - widest
-    results = min(config.queue_depth // 2, free // totals if totals > 1 else 2 * free // 3)
+    results = min(config.queue_depth // 2, (config.scratch_depth - widest) // gradient_arrays(slices))
     lanes = min(units.lanes, units.per_channel)
     most = max(1, min(lanes, results // (gates * widest)))
     return ceil_div(lanes, ceil_div(lanes, most))

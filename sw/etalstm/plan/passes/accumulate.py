@@ -35,7 +35,7 @@ class NormLayer:
         scratch = Scratch(config)
         self._norms = scratch.take("norms", widest)
         self._room = min(max(widest, _MOST_VECTORS), (config.scratch_depth - widest) // _SETS)
-        self._buffers = [scratch.take("squares", self._room) for _ in range(_SETS)]
+        self._buffers = [scratch.take("gradients", self._room) for _ in range(_SETS)]
 
     def emit(self) -> None:
         """Append the layer's instructions."""
@@ -50,13 +50,13 @@ class NormLayer:
         most, shards = self._room // tiles, self._layer.shards
 
         def some_rows(turn: int, count: int) -> None:
-            squares = self._buffers[turn % _SETS]
+            gradients = self._buffers[turn % _SETS]
             for columns in batch:
                 source = self._layer.gradient_at(columns.number).at(turn * most * columns.count)
-                to = squares.at(columns.first_tile - batch[0].first_tile, outer=tiles)
+                to = gradients.at(columns.first_tile - batch[0].first_tile, outer=tiles)
                 stride = shards.normed_stride * shards.rows * columns.count
                 self._emitter.load(to, source, Traffic.WEIGHTS, count, columns.count, group=group, group_stride=stride)
-            add_squares(self._emitter, self._norms, squares, squares, count, tiles)
+            add_squares(self._emitter, self._norms, gradients, count, tiles)
 
         self._emitter.in_turns(rows, most, some_rows)
 
@@ -140,10 +140,10 @@ class GradientPass(ABC):
             self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=columns.count)
 
         def some_rows(turn: int, count: int) -> None:
-            total, free, *_ = buffers = self._sets[turn % _SETS]
+            buffers = self._sets[turn % _SETS]
             self._move(columns, turn * rows * columns.count, count * columns.count, buffers)
             if self._normed_here:
-                add_squares(self._emitter, self._norms, total, free, count, columns.count)
+                add_squares(self._emitter, self._norms, buffers[0], count, columns.count)
 
         self._emitter.in_turns(self._layer.shards.rows, rows, some_rows)
         if self._normed_here:

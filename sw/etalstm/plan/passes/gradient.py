@@ -51,9 +51,6 @@ class GradientLayer:
         results, totals = self._gates * tiling.row_lanes * widest, gradient_arrays(network.batch.slices)
         self._norms = scratch.take("norms", widest)
         self._totals = [scratch.take("gradients", results) for _ in range(totals)]
-        # Squares are taken when only the first total is left: they overwrite the others, if there are any.
-        self._most_squares = min(results, config.scratch_depth - widest - results)
-        self._squares = self._totals[1] if totals > 1 else scratch.take("squares", self._most_squares)
 
     def emit(self) -> None:
         """Append the layer's instructions; gradients and norms are left in memory."""
@@ -175,12 +172,8 @@ class GradientLayer:
     def _store_gradients(self, span: Span, rows: int, location: Location) -> None:
         """Store the gradients of some rows and add their squares to the norms of their columns."""
         self._emitter.store(self._totals[0].at(0, outer=span.count), location, Traffic.WEIGHTS, rows, span.count)
-        if not self._is_total:
-            return
-        most = self._most_squares // span.count
-        for first in range(0, rows, most):
-            total, count = self._totals[0].at(first * span.count), min(most, rows - first)
-            add_squares(self._emitter, self._norms, total, self._squares, count, span.count)
+        if self._is_total:
+            add_squares(self._emitter, self._norms, self._totals[0], rows, span.count)
 
 
 class BiasSums(Protocol):

@@ -141,7 +141,7 @@ def _units_of_a_square(config: Config, most: int) -> int:
 SCALE = Parameter(contract.PARAMETER_SCALE)
 WEIGHT_DECAY = Parameter(contract.PARAMETER_WEIGHT_DECAY)
 MOMENTUM = Parameter(contract.PARAMETER_MOMENTUM)
-LEARNING_RATE = Parameter(contract.PARAMETER_LEARNING_RATE)
+MINUS_LEARNING_RATE = Parameter(contract.PARAMETER_MINUS_LEARNING_RATE)
 
 
 class UpdateSteps:
@@ -154,7 +154,7 @@ class UpdateSteps:
         self._emitter, self.most, self._turn = emitter, most, 0
         sets = max(1, min(sets, config.scratch_depth // (UPDATE_ARRAYS * most)))
         scratch = Scratch(config)
-        names = ("weights", "gradients", "velocities", "products")
+        names = ("weights", "gradients", "velocities", "decayed weights")
         self._sets = [tuple(scratch.take(name, most) for name in names) for _ in range(sets)]
 
     def step(
@@ -167,23 +167,20 @@ class UpdateSteps:
         ones. `group_stride`, of the old weights: see :meth:`etalstm.plan.program.emit.Emitter.load`.
         """
         emitter, (weights, gradient, velocity) = self._emitter, state
-        w, g, v, product = self._sets[self._turn % len(self._sets)]
+        w, g, v, decayed = self._sets[self._turn % len(self._sets)]
         self._turn += 1
         emitter.load(w, weights, Traffic.WEIGHTS, 1, count, group_stride=group_stride)
         emitter.load(g, gradient, Traffic.WEIGHTS, 1, count)
         emitter.load(v, velocity, Traffic.WEIGHTS, 1, count)
-        run = partial(emitter.vector, inner=count)
-        # Parameters come second: with one read port, a second operand from the scratch memory takes a cycle more.
-        run(VectorOp.MULTIPLY, g, g, SCALE)
-        run(VectorOp.MULTIPLY, product, w, decay)
-        run(VectorOp.ADD, g, g, product)
-        run(VectorOp.MULTIPLY, v, v, MOMENTUM)
-        run(VectorOp.ADD, v, v, g)
-        run(VectorOp.MULTIPLY, product, v, LEARNING_RATE)
-        run(VectorOp.SUBTRACT, w, w, product)
+        run = partial(emitter.vector, VectorOp.ADD_SCALED, inner=count)
+        # The parameter comes second: with one read port, a second operand from the scratch memory takes a cycle more.
+        emitter.vector(VectorOp.MULTIPLY, decayed, w, decay, inner=count)
+        run(g, g, decayed, bits=SCALE.number)
+        run(v, v, g, bits=MOMENTUM.number)
+        run(w, v, w, bits=MINUS_LEARNING_RATE.number)
         emitter.store(w, updated or weights, Traffic.WEIGHTS, 1, count)
         emitter.store(v, velocity, Traffic.WEIGHTS, 1, count)
-        return w, (g, product)
+        return w, (g, decayed)
 
     def biases(self, layer: LayerArrays) -> None:
         """Update a layer's bias."""

@@ -87,11 +87,10 @@ Steps = frozenset[int]
 NO_STEPS: Steps = frozenset()
 
 
-def add_squares(emitter: Emitter, norms: Operand, values: Operand, squares: Operand, rows: int, columns: int) -> None:
-    """Add the squares of rows to the norms of their columns, rows in ascending order; `squares` is overwritten."""
-    emitter.vector(VectorOp.MULTIPLY, squares, values, values, inner=rows * columns)
-    norms, squares = norms.at(0, outer=0), squares.at(0, outer=columns)
-    emitter.vector(VectorOp.ADD, norms, norms, squares, outer=rows, inner=columns, serial=True)
+def add_squares(emitter: Emitter, norms: Operand, values: Operand, rows: int, columns: int) -> None:
+    """Add the squares of rows to the norms of their columns, rows in ascending order."""
+    norms, values = norms.at(0, outer=0), values.at(0, outer=columns)
+    emitter.vector(VectorOp.ADD_SQUARE, norms, values, norms, outer=rows, inner=columns, serial=True)
 
 
 class Streams:

@@ -115,7 +115,7 @@ class Emitter:
     ) -> None:  # fmt: skip
         """Run an element-wise operation; `serial` makes each outer iteration see the results of the one before.
 
-        `bits` are those of the integers that it makes.
+        `bits` are those of the integers that it makes, or the number of the parameter that ADD_SCALED multiplies by.
         """
         fields: dict[str, Any] = {}
         reads = []
