@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from etalstm_boards.crossing import channels_of
@@ -18,7 +18,8 @@ class Isolator(wiring.Component):
     A memory with check bits writes them all the same: an interrupted write may leave any bytes at its addresses.
     Answers are taken and dropped. ``quiet`` tells that nothing is in flight any more. The manager may be reset, even
     asynchronously, while ``stop`` is set: the signals to the memory come from registers here. Addresses and write data
-    are delayed by a cycle, answers are not; a beat passes in every cycle.
+    are delayed by a cycle, answers are not; a beat passes in every cycle. The first beat of a write burst leaves three
+    cycles after its address entered, or later.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class Isolator(wiring.Component):
         begins = self._register(m, "ar", ~self.stop)
         quiet = self._answers(m, "r", begins, port.rvalid & port.rready & port.rlast)
         if "awvalid" in self._bus.members:
-            m.submodules.lengths = lengths = SyncFIFO(width=len(port.awlen), depth=AHEAD)
+            m.submodules.lengths = lengths = SyncFIFOBuffered(width=len(port.awlen), depth=AHEAD)
             begins = self._register(m, "aw", ~self.stop & lengths.w_rdy)
             m.d.comb += [lengths.w_data.eq(self.manager.awlen), lengths.w_en.eq(begins)]
             quiet &= self._answers(m, "b", begins, port.bvalid & port.bready)  # that is after a burst's last beat
@@ -73,13 +74,14 @@ class Isolator(wiring.Component):
         port, manager = self.port, self.manager
         valid, ready = f"{channel}valid", f"{channel}ready"
         count = Signal(COUNT_BITS, name=f"{channel}_count")
-        m.d.sync += count.eq(count + begins - ends)
+        begun, ended = (Signal(name=f"{channel}_{name}") for name in ("begun", "ended"))
+        m.d.sync += [begun.eq(begins), ended.eq(ends), count.eq(count + begun - ended)]  # few levels of logic
         m.d.comb += [
             getattr(port, ready).eq(getattr(manager, ready) | self.stop),
             getattr(manager, valid).eq(getattr(port, valid) & ~self.stop),
             *(getattr(manager, name).eq(getattr(port, name)) for name in channels_of(self._bus)[channel]),
         ]
-        return count == 0
+        return (count == 0) & ~begun
 
     def _data(self, m, lengths):
         """Give every burst its beats, after its address: the manager's, or made-up ones while stopped."""

@@ -74,6 +74,7 @@ def isolator(load):
     answered, goes = port.bvalid & port.bready, port.awvalid & port.awready
     m.d.sync += [addressed.eq(addressed + goes - answered), written.eq(written + (out & port.wlast) - answered)]
     under_way = addressed + port.awvalid
+    ended = before(m, answered | (port.rvalid & port.rready & port.rlast), name="ended")  # is counted a cycle later
     m.d.comb += [
         Assume(~port.bvalid | ((addressed != 0) & (written != 0))),
         Assume(~begins | (under_way < 3)),
@@ -83,13 +84,13 @@ def isolator(load):
         Assert(~unit.quiet | stop),
         Assert(~(new_beat & before(m, stop, name="made_up")) | (port.wstrb == 0)),
         Assert(~unit.quiet | ((under_way == 0) & (reads.count == 0) & ~port.arvalid & ~port.wvalid)),
-        Assert(~stop | unit.quiet | (under_way != 0) | (reads.count != 0) | port.arvalid),
+        Assert(~stop | unit.quiet | (under_way != 0) | (reads.count != 0) | port.arvalid | ended),
         Assert(~stop | (port.rready & port.bready & ~manager.rvalid & ~manager.bvalid)),
         Assert(stop | ((manager.rvalid == port.rvalid) & (port.rready == manager.rready))),
         Assert(stop | ((manager.bvalid == port.bvalid) & (port.bready == manager.bready))),
         Assert(payload(manager.rdata, manager.rresp, manager.rlast) == payload(port.rdata, port.rresp, port.rlast)),
         Cover(stop & out & port.wlast & (lengths.head == 1) & (lengths.count == 2)),
-        Cover(unit.quiet & before(m, answered, name="answered")),
+        Cover(unit.quiet & before(m, ended, name="counted")),
         Cover(~stop & out & enters & before(m, out, name="out")),
         Cover((reads.count == 3) & stop),
     ]
@@ -128,7 +129,8 @@ PROOFS = [
             _mutant("self.quiet.eq(self.stop & quiet)", "self.quiet.eq(quiet)"),
             _mutant("quiet &= self._answers", "self._answers"),
             _mutant("go & (~getattr(port, valid) | getattr(port, ready))", "go"),
-            _mutant("count.eq(count + begins - ends)", "count.eq(count + begins)"),
+            _mutant("count.eq(count + begun - ended)", "count.eq(count + begun)"),
+            _mutant("(count == 0) & ~begun", "count == 0"),
             _mutant("getattr(manager, ready) | self.stop", "getattr(manager, ready)"),
             _mutant("getattr(port, valid) & ~self.stop", "getattr(port, valid)"),
             _mutant('"w", ~self.stop & lengths.r_rdy)', '"w", ~self.stop)'),
