@@ -299,8 +299,9 @@ def place(
     """Find room: each window behind the port of its channel, or if it is too large, one window behind the other.
 
     Behind its own port a channel need not cross the switch between ports and memories, and all memories work however
-    small the network is. The windows of the channels that share a port then lie in equal ranges of its memory, and
-    programs behind the memory of all these ports. Whatever is placed begins at a multiple of 4096.
+    small the network is. The windows of the channels that share a port then lie in equal ranges of its memory.
+    Programs lie behind the memory of all these ports; if no memory is left there, as far back in it as windows and
+    `taken` allow. Whatever is placed begins at a multiple of 4096.
 
     Parameters
     ----------
@@ -314,18 +315,26 @@ def place(
     def made(base: int, stride: int, programs: int) -> Placement:
         return Placement(config.channels, base, stride, window_bytes, programs, program_bytes)
 
-    def fits(placement: Placement) -> bool:
-        inside = memory_bytes is None or max(part.stop for part in placement.parts) <= memory_bytes
-        return inside and not any(_overlap(part, other) for part in placement.parts for other in taken)
+    def fits(placement: Placement, size_bytes: int | None) -> bool:
+        if size_bytes is not None and max(part.stop for part in placement.parts) > size_bytes:
+            return False
+        *windows, programs = placement.parts
+        if any(_overlap(window, programs) for window in windows):
+            return False
+        return not any(_overlap(part, other) for part in placement.parts for other in taken)
 
     ends = [0, *sorted(whole_pages(part.stop) for part in taken)]
     local = config.local_window_bytes
     behind = config.channels * local
     bases = sorted({end % local for end in ends if end % local + window_bytes <= local}) if local else []
-    programs = [behind, *(end for end in ends if end > behind)]
+    stops = sorted({behind, *(part.start for part in taken if part.start < behind)}, reverse=True)
+    within = [stop - whole_pages(program_bytes) for stop in stops if stop >= whole_pages(program_bytes)]
+    programs = [behind, *(end for end in ends if end > behind), *within]
     spread = (made(base, local, program) for base in bases for program in programs)
     dense = (made(end, window_bytes, end + config.channels * window_bytes) for end in ends)
-    return next(filter(fits, itertools.chain(spread, dense)), None)
+    addressed = 1 << config.address_bits if memory_bytes is None else memory_bytes
+    options = itertools.chain(((one, addressed) for one in spread), ((one, memory_bytes) for one in dense))
+    return next((placement for placement, size_bytes in options if fits(placement, size_bytes)), None)
 
 
 def _overlap(one: range, other: range) -> bool:
