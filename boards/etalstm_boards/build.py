@@ -97,9 +97,8 @@ def prepare(options: Options) -> BuildPlan:
     """
     card = platform(options.board)
     config, host = preset(options.preset), link(options.pcie)
-    port_map(config)
     check_fit(config, XCVU37P, channels_by_region(config), card.part)
-    settings, build = clocking(config.clock_mhz), build_id(options)
+    settings, build = clocking(config), build_id(options)
     name = card.name
     card.add_file(f"{ACCELERATOR}.v", generate.verilog(config, ACCELERATOR, build=build, integer_pe=DSP48E2PE))
     scripts = {
@@ -147,13 +146,13 @@ def _constraints(card: CardPlatform) -> str:
 def _manifest(options: Options, files: dict[str, str], build: int) -> str:
     """Describe a build: board and preset, its identity, the users of the memory's ports, digests of the files."""
     config = preset(options.preset)
-    settings, ports = clocking(config.clock_mhz), port_map(config)
+    settings, ports = clocking(config), port_map(config)
     described = {
         "board": options.board,
         "part": platform(options.board).part,
         "pcie": options.pcie,
         "build": f"{build:#010x}",
-        "clocks_mhz": {"accelerator": settings.accelerator_mhz, "hbm": settings.hbm_mhz},
+        "clocks_mhz": {name: ratio.mhz for name, ratio in vars(settings).items()},
         "memory": {"host_address": 0, "bytes": MEMORY_BYTES, "ports": vars(ports)},
         "accelerator": generate.manifest(config, options.preset),
         "sha256": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sorted(files.items())},

@@ -39,15 +39,15 @@ class Card(Elaboratable):
     def elaborate(self, platform):
         """Clocks first, then host and memory, then what connects them."""
         m = Module()
-        used = port_map(self._config).used
+        ports = port_map(self._config)
         self._clocks(m, platform)
         m.submodules.xdma = xdma = self._xdma(m, platform)
-        m.submodules.hbm = hbm = Hbm(used)
+        m.submodules.hbm = hbm = Hbm(ports.used)
         machine = Instanced(ACCELERATOR, top_signature(self._config))
-        m.submodules.shell = shell = Shell(self._config, machine, self._link.data_bits)
+        m.submodules.shell = shell = Shell(ports, machine, self._link.data_bits)
         connect(m, xdma.dma, shell.dma)
         connect(m, xdma.registers, shell.host)
-        for port in used:
+        for port in ports.used:
             connect(m, getattr(shell, hbm_name(port)), getattr(hbm, hbm_name(port)))
         m.d.comb += [
             xdma.requests.eq(shell.requests),
@@ -109,7 +109,7 @@ class Card(Elaboratable):
         m.submodules.board_buffer = Instance("BUFG", i_I=pin, o_O=ClockSignal("board"))
         button = self._input(m, platform, "cpu_reset")
         m.submodules.board_reset = ResetSynchronizer(button, domain="board")
-        m.submodules.clocks = clocks = ClockGenerator(clocking(self._config.clock_mhz))
+        m.submodules.clocks = clocks = ClockGenerator(clocking(self._config))
         m.d.comb += [
             clocks.i.eq(ClockSignal("board")),
             clocks.reset.eq(button),

@@ -3,73 +3,86 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from amaranth.hdl import Instance, Module, Signal
+from amaranth.hdl import Cat, Instance, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from etalstm_boards.ports import port_map
+from etalstm_hw.config import Config
+
 INPUT_MHZ = 100
 VCO_MHZ = (800, 1600)  # of an MMCM in UltraScale+ of speed grade -2 (AMD DS923)
-HBM_MHZ = (250, 450)  # of the memory's ports: the least for the host's link, and their largest clock (AMD PG276)
-_EIGHTH = Fraction(1, 8)  # step of the multiplier and of the first divider (AMD UG572)
+# Of the memory's ports. One user moves at most what the host's link does; two need the largest clock (AMD PG276).
+OWN_PORT_MHZ, SHARED_PORT_MHZ = 250, 450
+_EIGHTH = Fraction(1, 8)  # step of the multiplier and of the divider (AMD UG572)
 _MAXIMUM_ERROR = Fraction(1, 100)
 
 
 @dataclass(frozen=True)
-class Clocking:
-    """Settings of the MMCM.
+class Ratio:
+    """Settings of an MMCM.
 
     Members
     -------
     multiplier, divider : Fraction
-        Of the input clock, and from there to the accelerator's; in eighths.
-    hbm_divider : int
-        From there to the memory's clock.
+        Of the input clock, and from there to the output; in eighths.
     """
 
     multiplier: Fraction
     divider: Fraction
-    hbm_divider: int
 
     @property
-    def accelerator_mhz(self) -> float:
-        """Frequency of the accelerator's clock."""
+    def mhz(self) -> float:
+        """Frequency of the output."""
         return float(INPUT_MHZ * self.multiplier / self.divider)
 
-    @property
-    def hbm_mhz(self) -> float:
-        """Frequency of the clock of the memory's ports."""
-        return float(INPUT_MHZ * self.multiplier / self.hbm_divider)
+
+@dataclass(frozen=True)
+class Clocking:
+    """Settings of the MMCMs of accelerator and memory.
+
+    Members
+    -------
+    accelerator, hbm : Ratio
+    """
+
+    accelerator: Ratio
+    hbm: Ratio
 
 
-def clocking(clock_mhz: float) -> Clocking:
-    """Find the fastest clock of the accelerator that is not faster than `clock_mhz`.
+def clocking(config: Config) -> Clocking:
+    """Find the fastest clock of the accelerator that is not faster than `clock_mhz`, and the clock of the memory.
+
+    The memory's is of whole MHz, as in public designs of its controller.
 
     Raises
     ------
     ValueError
-        If none is within 1 % of it.
+        If the accelerator's would not be within 1 % of `clock_mhz`.
     """
+    return Clocking(_ratio(config.clock_mhz), _ratio(SHARED_PORT_MHZ if port_map(config).shared else OWN_PORT_MHZ))
+
+
+def _ratio(clock_mhz: float) -> Ratio:
+    """Find the fastest clock that is not faster than `clock_mhz`."""
     wanted = Fraction(clock_mhz).limit_denominator(1000)
     best = None
     for eighths in range(VCO_MHZ[0] * 8 // INPUT_MHZ, VCO_MHZ[1] * 8 // INPUT_MHZ + 1):
         multiplier = eighths * _EIGHTH
         vco = INPUT_MHZ * multiplier
         divider = -(-vco / wanted // _EIGHTH) * _EIGHTH
-        hbm_divider = vco // HBM_MHZ[0]
-        if not 2 <= divider <= 128 or hbm_divider < 1 or vco > HBM_MHZ[1] * hbm_divider:
+        if not 2 <= divider <= 128:
             continue
-        hbm = vco / hbm_divider
-        # The fastest; among equals a memory clock of whole MHz, then the lowest memory clock, then the lowest VCO.
-        rank = (vco / divider, hbm.denominator == 1, -hbm, -vco)
+        rank = (vco / divider, divider.denominator == 1, -vco)  # the fastest; a whole divider; the lowest VCO
         if best is None or rank > best[0]:
-            best = rank, Clocking(multiplier, divider, int(hbm_divider))
+            best = rank, Ratio(multiplier, divider)
     if best is None or best[0][0] < wanted * (1 - _MAXIMUM_ERROR):
         raise ValueError(f"clock_mhz must be 8 to {VCO_MHZ[1] // 2} on this card, got {clock_mhz}")
     return best[1]
 
 
 class ClockGenerator(wiring.Component):
-    """An MMCM and the buffers of its clocks.
+    """An MMCM for each of two clocks, and their buffers.
 
     Parameters
     ----------
@@ -89,23 +102,25 @@ class ClockGenerator(wiring.Component):
     def elaborate(self, platform):
         """Vendor primitives."""
         m = Module()
-        settings = self._settings
-        feedback, accelerator, hbm = Signal(), Signal(), Signal()
-        m.submodules.mmcm = Instance(
+        locked = [self._clock(m, name, getattr(self._settings, name)) for name in ("accelerator", "hbm")]
+        m.d.comb += self.locked.eq(Cat(locked).all())
+        return m
+
+    def _clock(self, m, name, settings):
+        """Make a clock; tell when it is stable."""
+        feedback, clock, locked = (Signal(name=f"{name}_{signal}") for signal in ("feedback", "clock", "locked"))
+        m.submodules[f"{name}_mmcm"] = Instance(
             "MMCME4_BASE",
             p_CLKIN1_PERIOD=1000.0 / INPUT_MHZ,
             p_CLKFBOUT_MULT_F=float(settings.multiplier),
             p_CLKOUT0_DIVIDE_F=float(settings.divider),
-            p_CLKOUT1_DIVIDE=settings.hbm_divider,
             i_CLKIN1=self.i,
             i_CLKFBIN=feedback,
             i_RST=self.reset,
             i_PWRDWN=0,
             o_CLKFBOUT=feedback,
-            o_CLKOUT0=accelerator,
-            o_CLKOUT1=hbm,
-            o_LOCKED=self.locked,
+            o_CLKOUT0=clock,
+            o_LOCKED=locked,
         )
-        m.submodules.accelerator_buffer = Instance("BUFG", i_I=accelerator, o_O=self.accelerator)
-        m.submodules.hbm_buffer = Instance("BUFG", i_I=hbm, o_O=self.hbm)
-        return m
+        m.submodules[f"{name}_buffer"] = Instance("BUFG", i_I=clock, o_O=getattr(self, name))
+        return locked

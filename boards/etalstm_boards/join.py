@@ -12,6 +12,7 @@ from etalstm_hw.elastic import Elastic
 SIDES = 2
 SIDE_ID_BITS = ID_BITS - 1
 AHEAD = 32  # write bursts whose addresses go out before their data; as many as an isolator lets through
+_ADDRESS = ("addr", "len", "size", "burst")
 
 
 class Slice(wiring.Component):
@@ -93,7 +94,7 @@ class Joiner(wiring.Component):
         return m
 
     def _addresses(self, m, port, channel, room):
-        """Offer the address of the side that has waited while the other was served; tell when it is taken, and whose."""
+        """Offer an address, of the other side than the last one if both have some; tell when it is taken, and whose."""
         valid, ready = f"{channel}valid", f"{channel}ready"
         offers = Cat(getattr(side, valid) for side in self.sides)
         taken, choice, last = (Signal(name=f"{channel}_{name}") for name in ("taken", "choice", "last"))
@@ -123,16 +124,14 @@ class Joiner(wiring.Component):
         """Pass an answer to the side that its ID names."""
         number, valid, ready = (getattr(port, f"{channel}{name}") for name in ("id", "valid", "ready"))
         choice = number[-1]
+        others = [name for name in channels_of(AXI3())[channel] if name != f"{channel}id"]
         m.d.comb += ready.eq(self._chosen(channel, "ready", choice))
         for n, side in enumerate(self.sides):
             m.d.comb += [
-                *(getattr(side, name).eq(getattr(port, name)) for name in channels_of(AXI3())[channel]),
+                *(getattr(side, name).eq(getattr(port, name)) for name in others),
                 getattr(side, f"{channel}id").eq(number[:SIDE_ID_BITS]),
                 getattr(side, f"{channel}valid").eq(valid & (choice == n)),
             ]
 
     def _chosen(self, channel, name, choice):
         return Mux(choice, *(getattr(side, channel + name) for side in reversed(list(self.sides))))
-
-
-_ADDRESS = ("addr", "len", "size", "burst")

@@ -2,8 +2,9 @@
 
 The memory of the cards is 32 pseudo channels of 256 MiB, each with a port of its own. Through the controller's switch
 every port reaches the whole memory, and its own pseudo channel with the least delay. If ``port_bytes`` of a
-configuration is that size, its channels' windows lie behind their own ports, which are therefore the first ones. Its
-programs lie behind the next port, the sequencer's. The host sees the memory at address 0 of its DMA.
+configuration is that size, its channels' windows lie behind their own ports, which are therefore the first ones. Where
+ports are left, the next one is the sequencer's, and programs lie behind it. The host sees the memory at address 0 of
+its DMA.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ REGIONS = 3  # of the chip (SLRs); memory and PCIe are in the first
 
 @dataclass(frozen=True)
 class PortMap:
-    """Ports of the memory by their users.
+    """Ports of the memory by their users. A port has one user, or a channel's port has one other user too.
 
     Members
     -------
@@ -43,19 +44,26 @@ class PortMap:
     @property
     def used(self) -> tuple[int, ...]:
         """All connected ports, in ascending order."""
-        return tuple(sorted((*self.accelerator, self.host)))
+        return tuple(sorted({*self.accelerator, self.host}))
+
+    @property
+    def shared(self) -> tuple[int, ...]:
+        """The ports with two users, in ascending order."""
+        users = (*self.accelerator, self.host)
+        return tuple(port for port in self.used if users.count(port) > 1)
 
 
 def port_map(config: Config) -> PortMap:
     """Give the first ports to the channels, in order, the next to sequencer and broadcasters, and the last to the host.
 
-    So each of the controller's two halves has a used port, from which it takes its clock.
+    So each of the controller's two halves has a used port, from which it takes its clock. Where ports are lacking, the
+    first of these other users share ports of channels. The shared ports are spread evenly, over both halves.
 
     Raises
     ------
     ValueError
-        If there are more users than ports, or the accelerator's ports have other widths than the memory's, or windows
-        of another size.
+        If there are more channel ports, or more other users, than ports, or the accelerator's ports have other widths
+        than the memory's, or windows of another size.
     """
     if (config.beat_bits, config.address_bits) != (DATA_BITS, ADDRESS_BITS):
         raise ValueError(
@@ -64,15 +72,20 @@ def port_map(config: Config) -> PortMap:
         )
     if config.port_bytes != PORT_BYTES:
         raise ValueError(f"behind each of the card's memory ports are {PORT_BYTES} bytes, not {config.port_bytes}")
-    if config.ports + 1 > PORTS:
+    of_channels = config.channel_ports
+    others = config.ports - of_channels + 1  # sequencer, broadcasters, host
+    if max(of_channels, others) > PORTS:
         raise ValueError(
-            f"{config.channels} channels, {config.channels_per_port} to a port, {config.broadcasters} broadcasters, "
-            f"the sequencer and the host need {config.ports + 1} memory ports, the card has {PORTS}"
+            f"{config.channels} channels, {config.channels_per_port} to a port, need {of_channels} memory ports, "
+            f"{config.broadcasters} broadcasters, the sequencer and the host {others}; the card has {PORTS}, and only "
+            f"one of either can share one"
         )
-    sequencer = config.channel_ports
+    lacking = max(0, others - (PORTS - of_channels))
+    spread = [(number + 1) * of_channels // lacking - 1 for number in range(lacking)]
+    sequencer, *free = [*spread, *range(of_channels, PORTS)]
     return PortMap(
-        channels=tuple(range(sequencer)),
-        broadcasters=tuple(range(sequencer + 1, config.ports)),
+        channels=tuple(range(of_channels)),
+        broadcasters=tuple(free[: others - 2]),
         sequencer=sequencer,
         host=PORTS - 1,
     )

@@ -1,5 +1,7 @@
 """The accelerator's side of a card: everything between the machine and the vendor's controllers."""
 
+from collections import defaultdict
+
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer, PulseSynchronizer, ResetSynchronizer
@@ -11,10 +13,10 @@ from etalstm_boards.crossing import Crossing
 from etalstm_boards.host_bridge import DMA_ADDRESS_BITS, DMA_ID_BITS, HostBridge
 from etalstm_boards.interrupt import Interrupt
 from etalstm_boards.isolate import Isolator
-from etalstm_boards.ports import port_map
+from etalstm_boards.join import Joiner, Slice
+from etalstm_boards.ports import PortMap
 from etalstm_boards.reset import Gate, ResetSequencer
 from etalstm_hw.axi.axi import AXI4, AXI4Lite
-from etalstm_hw.config import Config
 from etalstm_hw.contract import BoardStatus
 
 HEARTBEAT_BITS = 26  # of a counter at 100 MHz, whose highest bit blinks every 0.67 s
@@ -37,7 +39,8 @@ class Shell(wiring.Component):
 
     Parameters
     ----------
-    config : Config
+    ports : PortMap
+        Which port of the memory is whose.
     machine : Component
         With the members of :class:`etalstm_hw.machine.top.Top` and everything in domain ``sync``.
     host_bits : int
@@ -63,8 +66,8 @@ class Shell(wiring.Component):
         For lights, in domain ``board``: blinks; memory calibrated; a program runs; it failed, or the memory is too hot.
     """
 
-    def __init__(self, config: Config, machine: wiring.Component, host_bits: int = 512):
-        self._ports = port_map(config)
+    def __init__(self, ports: PortMap, machine: wiring.Component, host_bits: int = 512):
+        self._ports = ports
         self._machine = machine
         self._bridge = HostBridge(host_bits)
         super().__init__(
@@ -98,8 +101,8 @@ class Shell(wiring.Component):
 
         link_up = self._synchronized(m, ~ResetSignal("pcie"), "board", "link_up")
         self._sequence(m, reset, control, link_up)
-        self._memory(m, reset)
-        self._dma(m, reset, link_up)
+        users = [*self._memory(m, reset), self._dma(m, reset, link_up)]
+        self._connect_ports(m, users)
         self._registers(m, reset, control)
         running, ended, failed = (
             self._synchronized(m, self._registered(m, getattr(self._machine, name), "machine", name), "board", name)
@@ -159,18 +162,22 @@ class Shell(wiring.Component):
         ]
 
     def _memory(self, m, reset):
-        """Connect the machine's ports."""
+        """Bring the machine's ports to the memory's clock; give them."""
         stop = self._synchronized(m, reset.stop, "hbm", "machine_stop")
-        quiet = []
-        for number, port in enumerate(self._ports.accelerator):
-            manager = getattr(self._machine, f"port{number}")
-            quiet.append(self._attach(m, f"{number}", manager, port, "machine", "memory", stop))
+        isolators = [
+            self._bring(m, f"{number}", getattr(self._machine, f"port{number}"), "machine", "memory", stop)
+            for number in range(len(self._ports.accelerator))
+        ]
         all_quiet = Signal()
-        m.d.hbm += all_quiet.eq(Cat(quiet).all())
+        m.d.hbm += all_quiet.eq(Cat(isolator.quiet for isolator in isolators).all())
         m.d.comb += reset.quiet.eq(self._synchronized(m, all_quiet, "board", "board_quiet"))
+        return [isolator.port for isolator in isolators]
 
     def _dma(self, m, reset, link_up):
-        """Connect the host; a link that goes down in the middle of a transfer must not leave the memory waiting."""
+        """Bring the host's bus to the memory's clock; give it.
+
+        A link that goes down in the middle of a transfer must not leave the memory waiting.
+        """
         m.submodules.dma_gate = gate = DomainRenamer("board")(Gate())
         m.d.comb += gate.up.eq(link_up & reset.calibrated & ~reset.trip)
         self._domain(m, "dma", "pcie", gate.hold)
@@ -178,18 +185,43 @@ class Shell(wiring.Component):
         m.submodules.bridge = DomainRenamer("dma")(self._bridge)
         connect(m, flipped(self.dma), self._bridge.host)
         stop = self._synchronized(m, gate.stop, "hbm", "dma_stop")
-        self._attach(m, "_host", self._bridge.port, self._ports.host, "dma", "dma_memory", stop)
+        return self._bring(m, "_host", self._bridge.port, "dma", "dma_memory", stop).port
 
-    def _attach(self, m, name, manager, port, near, far, stop):
-        """Cross to the memory's clock, isolate, connect to AXI3; give a signal that nothing is in flight."""
+    def _bring(self, m, name, manager, near, far, stop):
+        """Cross to the memory's clock and isolate; give the isolator.
+
+        The clock of shared ports leaves no time for the logic of crossing and isolator together.
+        """
         bus = manager.signature
         m.submodules[f"crossing{name}"] = crossing = Crossing(bus, near=near, far=far)
         m.submodules[f"isolator{name}"] = DomainRenamer("hbm")(isolator := Isolator(bus))
         connect(m, manager, crossing.manager)
-        connect(m, crossing.port, isolator.manager)
-        connect_port(m, getattr(self, hbm_name(port)), isolator.port)
+        if self._ports.shared:
+            m.submodules[f"slice{name}"] = DomainRenamer(far)(between := Slice(bus))
+            connect(m, crossing.port, between.manager)
+            connect(m, between.port, isolator.manager)
+        else:
+            connect(m, crossing.port, isolator.manager)
         m.d.comb += isolator.stop.eq(stop)
-        return isolator.quiet
+        return isolator
+
+    def _connect_ports(self, m, users):
+        """Connect each port of the memory to its user, or join its two.
+
+        Each user is isolated before: a reset of the machine in the middle of its bursts leaves the host's alone.
+        """
+        of_port = defaultdict(list)
+        for port, user in zip((*self._ports.accelerator, self._ports.host), users, strict=True):
+            of_port[port].append(user)
+        for port, managers in of_port.items():
+            target = getattr(self, hbm_name(port))
+            if port not in self._ports.shared:
+                connect_port(m, target, managers[0])
+                continue
+            m.submodules[f"joiner{port}"] = DomainRenamer("hbm")(joiner := Joiner())
+            for side, manager in zip(joiner.sides, managers, strict=True):
+                connect_port(m, side, manager)
+            connect(m, joiner.port, flipped(target))
 
     def _registers(self, m, reset, control):
         """Cross to the machine's clock; show the board's state."""

@@ -47,7 +47,7 @@ def setup(config: Config, link: Link, settings: Clocking) -> str:
             error "Vivado {version} or later is needed, this is [version -short]"
         }}
         """)
-    hbm = hbm_properties(port_map(config).used, settings.hbm_mhz)
+    hbm = hbm_properties(port_map(config).used, settings.hbm.mhz)
     return "\n".join([check, fatal, "", _ip("xdma", XDMA, link.properties()), _ip("hbm", HBM, hbm)])
 
 

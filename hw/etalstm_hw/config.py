@@ -250,8 +250,8 @@ _VCU128 = replace(
 )  # fmt: skip
 # A weight memory for each lane and two streams, 64 bits wide and 4,096 deep: 768 ultra RAMs.
 _VCU128_INT8 = replace(
-    _VCU128, channels=32, lanes=8, integer_pes=4, integer_streams=6, weight_depth=8192, scratch_depth=2048,
-    activation_units=4, broadcast_words=16384, broadcasters=1,
+    _VCU128, channels=32, channels_per_port=1, lanes=8, integer_pes=4, integer_streams=6, weight_depth=8192,
+    scratch_depth=2048, activation_units=4, broadcast_words=16384, broadcasters=1,
 )  # fmt: skip
 
 PRESETS = {

@@ -11,7 +11,8 @@ from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiMaster, AxiResp
 
 from etalstm.device.cards.transfers import whole_beats
 from etalstm.device.transport import Transport
-from etalstm_boards.ports import MEMORY_BYTES, port_map
+from etalstm_boards.clocking import SHARED_PORT_MHZ
+from etalstm_boards.ports import MEMORY_BYTES
 from etalstm_boards.shell import hbm_name
 from etalstm_hw.contract import BoardRegister, BoardStatus
 from etalstm_sim.benches.axi_memory import AxiMemory
@@ -20,6 +21,7 @@ from etalstm_sim.benches.watch import BRIDGED, HOST, LITE, rules_of, start_watch
 from etalstm_sim.protocol import ADDRESS_FIRST, ALL_PROMISES
 
 PERIODS_PS = {"board": 10_000, "pcie": 4_020, "hbm": 4_000, "accelerator": 5_000}  # the last slower than the others
+SHARED_PERIODS_PS = {"hbm": 2 * round(500_000 / SHARED_PORT_MHZ)}  # even, as a clock has two halves
 
 
 class CardTransport(Transport):
@@ -37,9 +39,9 @@ class CardTransport(Transport):
 
     memory_bytes = MEMORY_BYTES
 
-    def __init__(self, dut, config, *, stall=0.0, seed=1):
+    def __init__(self, dut, ports, *, stall=0.0, seed=1):
         self._dut = dut
-        self.ports = port_map(config)
+        self.ports = ports
         names = [hbm_name(port) for port in self.ports.used]
         side = {"clock": dut.hbm_clk, "reset": dut.hbm_rst}
         # An address and its data cross to the memory's clock independently.
@@ -58,14 +60,14 @@ class CardTransport(Transport):
         self.interrupts = [0, 0]
 
     @classmethod
-    async def open(cls, dut, config, *, calibrated=True, **options):
+    async def open(cls, dut, ports, *, calibrated=True, **options):
         """Start the clocks and go through the resets of a card that is switched on."""
         for pin in (dut.locked, dut.calibrated, dut.trip, dut.acknowledges, dut.temperature, dut.bit_errors):
             pin.value = 0
         for reset in (dut.board_rst, dut.pcie_rst, dut.hbm_rst, dut.accelerator_rst):
             reset.value = 1
-        transport = cls(dut, config, **options)
-        for name, period in PERIODS_PS.items():
+        transport = cls(dut, ports, **options)
+        for name, period in (PERIODS_PS | (SHARED_PERIODS_PS if ports.shared else {})).items():
             start_soon(Clock(getattr(dut, f"{name}_clk"), period, "ps").start())
         await ClockCycles(dut.board_clk, 8)
         dut.board_rst.value = 0

@@ -11,7 +11,7 @@ from etalstm_boards.card import ACCELERATOR
 from etalstm_boards.shell import Shell
 from etalstm_hw.generate import Instanced
 from etalstm_hw.machine.top import top_signature
-from tests.boards.machines import SMALL
+from tests.boards.machines import MACHINES
 from tests.netlist import netlist_of
 
 
@@ -77,8 +77,10 @@ def test_logic_before_a_change_of_clocks_is_found(registered):
     assert unregistered_changes(netlist_of(TwoClocks(registered))) == expected
 
 
-def test_the_shell_registers_what_changes_clocks():
-    netlist = netlist_of(Shell(SMALL, Instanced(ACCELERATOR, top_signature(SMALL))))
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_shell_registers_what_changes_clocks(name):
+    config, ports = MACHINES[name]
+    netlist = netlist_of(Shell(ports, Instanced(ACCELERATOR, top_signature(config))))
     clocks = {clock_of(cell) for cell in netlist.cells} - {None}
     assert len(clocks) == 4, f"{len(clocks)} clocks, expected those of board, link, memory and machine"
     found = unregistered_changes(netlist)

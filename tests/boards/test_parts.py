@@ -1,5 +1,6 @@
 """The small parts of a card, in Amaranth's simulator."""
 
+from dataclasses import replace
 from itertools import groupby
 
 import pytest
@@ -152,23 +153,28 @@ def test_a_request_waits_for_quiet_ports_but_not_for_ever(answers):
     simulate(dut, bench)
 
 
+def clocked(mhz, name="vcu128"):
+    return clocking(replace(preset(name), clock_mhz=mhz))
+
+
+@pytest.mark.parametrize(("name", "hbm"), [("vcu128", 250), ("vcu128-int8", 450)])
 @pytest.mark.parametrize("mhz", [100, 150, 175, 200, 225, 250, 300])
-def test_the_clocks_are_as_wanted_and_within_their_limits(mhz):
-    found = clocking(mhz)
-    assert found.accelerator_mhz == mhz
-    assert 250 <= found.hbm_mhz <= 450
-    assert 800 <= 100 * found.multiplier <= 1600
-    assert (found.multiplier * 8).denominator == (found.divider * 8).denominator == 1
+def test_the_clocks_are_as_wanted_and_within_their_limits(mhz, name, hbm):
+    found = clocked(mhz, name)
+    assert (found.accelerator.mhz, found.hbm.mhz) == (mhz, hbm)
+    for ratio in (found.accelerator, found.hbm):
+        assert 800 <= 100 * ratio.multiplier <= 1600
+        assert (ratio.multiplier * 8).denominator == (ratio.divider * 8).denominator == 1
 
 
 def test_an_odd_clock_is_met_from_below():
-    assert 330 < clocking(333.3).accelerator_mhz <= 333.3
+    assert 330 < clocked(333.3).accelerator.mhz <= 333.3
 
 
 @pytest.mark.parametrize("mhz", [1, 900])
 def test_a_clock_out_of_reach_is_refused(mhz):
     with pytest.raises(ValueError, match=f"clock_mhz must be .* got {mhz}"):
-        clocking(mhz)
+        clocked(mhz)
 
 
 def test_channels_of_a_port_lie_together_and_the_first_region_has_the_fewest():
@@ -178,8 +184,29 @@ def test_channels_of_a_port_lie_together_and_the_first_region_has_the_fewest():
     assert [regions.count(region) for region in range(3)] == [12, 14, 14]
 
 
-def test_no_two_users_share_a_port_of_the_memory():
-    ports = port_map(preset("vcu128"))
-    assert len(set(ports.used)) == len(ports.used) == 27
+@pytest.mark.parametrize("name", ["vcu128", "u280"])
+def test_no_two_users_share_a_port_while_there_are_enough(name):
+    ports = port_map(preset(name))
+    assert len(ports.used) == 27 and not ports.shared
     assert ports.channels == tuple(range(20))  # each with its own windows behind it
     assert ports.sequencer == 20  # behind which the programs begin
+    assert (ports.broadcasters, ports.host) == (tuple(range(21, 26)), 31)
+
+
+def test_what_lacks_a_port_shares_one_with_a_channel():
+    ports = port_map(preset("vcu128-int8"))
+    assert ports.channels == ports.used == tuple(range(32))
+    assert (ports.sequencer, ports.broadcasters, ports.host) == (7, (15, 23), 31)
+    assert ports.shared == (7, 15, 23, 31)
+
+
+def test_no_more_share_than_must():
+    ports = port_map(replace(preset("vcu128-int8"), channels=30))
+    assert (ports.sequencer, ports.broadcasters, ports.host) == (14, (29, 30), 31)
+    assert ports.shared == (14, 29)
+
+
+def test_users_that_not_even_sharing_serves_are_refused():
+    many = replace(preset("vcu128-int8"), integer_ports=4, broadcasters=8)
+    with pytest.raises(ValueError, match=r"32 channels, .* need 32 memory ports, 8 broadcasters, .* 34; .* 32"):
+        port_map(many)

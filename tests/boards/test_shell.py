@@ -1,7 +1,8 @@
-"""Runs the cocotb bench of a card's shell around a small machine."""
+"""Runs the cocotb bench of a card's shell around small machines."""
 
 from pathlib import Path
 
+import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -14,7 +15,7 @@ from etalstm_hw.axi.axi import AXI4
 from etalstm_hw.generate import Instanced
 from etalstm_hw.machine.top import top_signature
 from etalstm_sim.benches.bench import run_bench
-from tests.boards.machines import SMALL
+from tests.boards.machines import MACHINE, MACHINES
 
 
 class Observed(wiring.Component):
@@ -44,7 +45,10 @@ class Observed(wiring.Component):
         return m
 
 
-def test_shell(tmp_path):
-    shell = Shell(SMALL, Instanced(ACCELERATOR, top_signature(SMALL)))
-    source = generate.component_verilog(Observed(shell), "card") + generate.verilog(SMALL, ACCELERATOR)
-    run_bench(source, "card", Path(__file__).with_name("bench_shell.py"), tmp_path)
+@pytest.mark.parametrize("name", MACHINES)
+def test_shell(tmp_path, name):
+    config, ports = MACHINES[name]
+    shell = Shell(ports, Instanced(ACCELERATOR, top_signature(config)))
+    source = generate.component_verilog(Observed(shell), "card") + generate.verilog(config, ACCELERATOR)
+    bench = Path(__file__).with_name("bench_shell.py")
+    run_bench(source, "card", bench, tmp_path, environment={MACHINE: name})

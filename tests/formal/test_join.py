@@ -170,7 +170,7 @@ PROOFS = [
     Proof(
         name="Joiner",
         build=joiner,
-        claim="each address goes out once, in turn, with its side; data in the order of addresses; answers to their side",
+        claim="each address goes out once, in turn, with its side; data in their order; answers to their side",
         method=pdr(),
         reach=14,
         small=_SMALL,

@@ -37,13 +37,33 @@ def test_windows_of_the_boards_lie_behind_the_ports_of_their_channels(name):
         assert placement.programs == 20 << 28  # behind the sequencer's port
 
 
+@pytest.mark.parametrize("memory_bytes", [8 << 30, None])
+def test_programs_lie_behind_the_last_window_where_the_ports_have_all_the_memory(memory_bytes):
+    config = preset("vcu128-int8")
+    size = config.local_window_bytes - 2 * PAGE
+    placement = place(config, size, PAGE + 1, memory_bytes=memory_bytes)
+    assert [placement.window(channel).start for channel in range(32)] == [n << 28 for n in range(32)]
+    assert placement.programs == placement.window(31).stop == (32 << 28) - 2 * PAGE
+    larger = place(config, size, 2 * PAGE + 1, memory_bytes=memory_bytes)
+    assert (larger.stride, larger.programs) == (size, 32 * size)
+
+
+def test_sessions_share_ports_that_have_all_the_memory():
+    config, taken = preset("vcu128-int8"), []
+    for number in range(3):
+        placement = place(config, 1 << 20, PAGE, memory_bytes=8 << 30, taken=taken)
+        assert (placement.base, placement.stride) == (number << 20, 1 << 28)
+        assert placement.programs == (8 << 30) - (number + 1) * PAGE
+        taken += placement.parts
+
+
 def test_windows_larger_than_a_share_lie_behind_each_other():
     placement = place(SPREAD, (1 << 20) + PAGE, 1)
     assert (placement.stride, placement.programs) == ((1 << 20) + PAGE, (2 << 20) + 2 * PAGE)
 
 
 def test_a_memory_too_small_for_all_shares_is_filled_from_its_start():
-    placement = place(SPREAD, PAGE, PAGE, memory_bytes=2 << 20)
+    placement = place(SPREAD, PAGE, PAGE, memory_bytes=1 << 20)
     assert (placement.base, placement.stride, placement.programs) == (0, PAGE, 2 * PAGE)
 
 
