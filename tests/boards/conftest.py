@@ -24,11 +24,21 @@ def small(small_preset, tmp_path_factory):
     return directory
 
 
-@pytest.fixture(scope="session")
-def full(tmp_path_factory):
-    """The directory of the VCU128's build, but for the machine's own Verilog, which test_generate.py elaborates."""
-    directory = tmp_path_factory.mktemp("full")
+def without_machine(preset, directory):
+    """Write a build for the VCU128, but for the machine's own Verilog, which test_generate.py elaborates."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(generate, "verilog", lambda *_, **__: "")
-        prepare(Options("vcu128", "vcu128")).extract(directory)
+        prepare(Options("vcu128", preset)).extract(directory)
     return directory
+
+
+@pytest.fixture(scope="session")
+def full(tmp_path_factory):
+    """The directory of the VCU128's build, without the machine."""
+    return without_machine("vcu128", tmp_path_factory.mktemp("full"))
+
+
+@pytest.fixture(scope="session")
+def integers(tmp_path_factory):
+    """The same for integers: of the memory's ports, which are all used, some have two users."""
+    return without_machine("vcu128-int8", tmp_path_factory.mktemp("integers"))

@@ -6,10 +6,9 @@ module IBUFDS_GTE4(input I, input IB, input CEB, output O, output ODIV2); endmod
 module BUFG(input I, output O); endmodule
 module FDPE #(parameter INIT = 1'b1) (input C, input CE, input PRE, input D, output Q); endmodule
 module MMCME4_BASE #(
-    parameter CLKIN1_PERIOD = 0.0, parameter CLKFBOUT_MULT_F = 5.0, parameter CLKOUT0_DIVIDE_F = 1.0,
-    parameter CLKOUT1_DIVIDE = 1
+    parameter CLKIN1_PERIOD = 0.0, parameter CLKFBOUT_MULT_F = 5.0, parameter CLKOUT0_DIVIDE_F = 1.0
 ) (
-    input CLKIN1, input CLKFBIN, input RST, input PWRDWN, output CLKFBOUT, output CLKOUT0, output CLKOUT1, output LOCKED
+    input CLKIN1, input CLKFBIN, input RST, input PWRDWN, output CLKFBOUT, output CLKOUT0, output LOCKED
 ); endmodule
 
 module card_xdma(

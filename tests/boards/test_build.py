@@ -90,6 +90,17 @@ def test_the_ips_get_their_settings(calls):
     assert len(used) == 27
 
 
+def test_a_memory_with_shared_ports_has_its_largest_clock(integers):
+    manifest = json.loads((integers / "manifest.json").read_text())
+    assert manifest["clocks_mhz"] == {"accelerator": 250, "hbm": 450}
+    assert manifest["memory"]["ports"] == {
+        "channels": list(range(32)), "broadcasters": [15, 23], "sequencer": 7, "host": 31,
+    }  # fmt: skip
+    hbm = created(vivado.run(integers, "setup.tcl"))["hbm"]
+    assert hbm["USER_AXI_CLK_FREQ"] == hbm["USER_AXI_CLK1_FREQ"] == "450"
+    assert {hbm[f"USER_SAXI_{port:02}"] for port in range(32)} == {"true"}
+
+
 def test_channels_are_placed_by_ports_in_three_regions(calls):
     placed = {call[1]: call[2].split() for call in calls if call[0] == "add_cells_to_pblock"}
     for region, channels in enumerate(REGIONS):

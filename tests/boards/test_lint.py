@@ -38,7 +38,10 @@ def machine(directory):
     return f"module accelerator(\n{members}\n); endmodule\n"
 
 
-@pytest.mark.parametrize(("build", "name", "lanes", "bits"), [("small", "u280", 8, 256), ("full", "vcu128", 16, 512)])
+@pytest.mark.parametrize(
+    ("build", "name", "lanes", "bits"),
+    [("small", "u280", 8, 256), ("full", "vcu128", 16, 512), ("integers", "vcu128", 16, 512)],
+)
 def test_the_design_lints(request, tmp_path, build, name, lanes, bits):
     directory = request.getfixturevalue(build)
     setup = (directory / "setup.tcl").read_text()
