@@ -6,6 +6,7 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from etalstm_boards.crossing import channels_of
+from etalstm_hw.elastic import Elastic
 
 COUNT_BITS = 10  # bursts in flight: far more than FIFOs and memory take
 AHEAD = 32  # write bursts whose addresses are written before their data
@@ -46,10 +47,13 @@ class Isolator(wiring.Component):
         quiet = self._answers(m, "r", begins, port.rvalid & port.rready & port.rlast)
         if "awvalid" in self._bus.members:
             m.submodules.lengths = lengths = SyncFIFOBuffered(width=len(port.awlen), depth=AHEAD)
+            m.submodules.next_length = length = Elastic(len(port.awlen))  # or a beat's path would end in the FIFO
             begins = self._register(m, "aw", ~self.stop & lengths.w_rdy)
             m.d.comb += [lengths.w_data.eq(self.manager.awlen), lengths.w_en.eq(begins)]
+            m.d.comb += [length.i.p.eq(lengths.r_data), length.i.valid.eq(lengths.r_rdy)]
+            m.d.comb += lengths.r_en.eq(length.i.ready)
             quiet &= self._answers(m, "b", begins, port.bvalid & port.bready)  # that is after a burst's last beat
-            self._data(m, lengths)
+            self._data(m, length.o)
         m.d.comb += self.quiet.eq(self.stop & quiet)
         return m
 
@@ -83,18 +87,18 @@ class Isolator(wiring.Component):
         ]
         return (count == 0) & ~begun
 
-    def _data(self, m, lengths):
+    def _data(self, m, length):
         """Give every burst its beats, after its address: the manager's, or made-up ones while stopped."""
         port = self.port
         left, middle = Signal(len(port.awlen)), Signal()  # beats after this one, inside of a burst
         last, made_up = Signal(), Signal()
-        beat = self._register(m, "w", ~self.stop & lengths.r_rdy) | made_up
+        beat = self._register(m, "w", ~self.stop & length.valid) | made_up
         m.d.comb += [
-            last.eq(Mux(middle, left, lengths.r_data) == 0),
-            made_up.eq(self.stop & lengths.r_rdy & (~port.wvalid | port.wready)),
-            lengths.r_en.eq(beat & last),
+            last.eq(Mux(middle, left, length.p) == 0),
+            made_up.eq(self.stop & length.valid & (~port.wvalid | port.wready)),
+            length.ready.eq(beat & last),
         ]
         with m.If(made_up):
             m.d.sync += [port.wvalid.eq(1), port.wstrb.eq(0), port.wlast.eq(last)]
         with m.If(beat):
-            m.d.sync += [middle.eq(~last), left.eq(Mux(middle, left, lengths.r_data) - 1)]
+            m.d.sync += [middle.eq(~last), left.eq(Mux(middle, left, length.p) - 1)]

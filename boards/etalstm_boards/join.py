@@ -85,8 +85,10 @@ class Joiner(wiring.Component):
         m.submodules.slice = outside = Slice(AXI3())
         wiring.connect(m, outside.port, wiring.flipped(self.port))
         m.submodules.order = order = SyncFIFOBuffered(width=1, depth=AHEAD)
+        room = Signal()
+        m.d.sync += room.eq(order.w_level < AHEAD - 1)  # a cycle late, in which one more may come
         self._addresses(m, outside.manager, "ar", 1)
-        taken, choice = self._addresses(m, outside.manager, "aw", order.w_rdy)
+        taken, choice = self._addresses(m, outside.manager, "aw", room)
         m.d.comb += [order.w_en.eq(taken), order.w_data.eq(choice)]
         self._write_data(m, outside.manager, order)
         for channel in ("r", "b"):

@@ -1,8 +1,9 @@
-"""Builds that several tests look at: made once."""
+"""What several tests of boards use: builds, made once, and Yosys."""
 
 import pytest
 
 from etalstm_boards.build import Options, prepare
+from etalstm_boards.resources import synthesis
 from etalstm_hw import config as configurations
 from etalstm_hw import generate
 from tests.boards.machines import SMALL
@@ -42,3 +43,12 @@ def full(tmp_path_factory):
 def integers(tmp_path_factory):
     """The same for integers: of the memory's ports, which are all used, some have two users."""
     return without_machine("vcu128-int8", tmp_path_factory.mktemp("integers"))
+
+
+@pytest.fixture
+def yosys():
+    """Skip a test where there is no Yosys."""
+    try:
+        synthesis.yosys()
+    except synthesis.SynthesisError as error:
+        pytest.skip(str(error))

@@ -5,11 +5,19 @@ from collections import deque
 from itertools import pairwise
 
 import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.sim import Simulator
 
-from etalstm_boards.axi3 import AXI3
-from etalstm_boards.crossing import channels_of
+from etalstm_boards.axi3 import ADDRESS_BITS, AXI3, DATA_BITS, connect_port
+from etalstm_boards.crossing import Crossing, channels_of
+from etalstm_boards.isolate import Isolator
 from etalstm_boards.join import SIDE_ID_BITS, SIDES, Joiner, Slice
+from etalstm_boards.resources import units
+from etalstm_boards.resources.report import report
+from etalstm_hw.axi.axi import AXI4
+from etalstm_hw.generate import component_verilog
 
 SEED = 23
 BURSTS = 40  # of each side, each way
@@ -230,3 +238,35 @@ def test_a_slice_keeps_every_transfer(stall):
     simulator.add_testbench(until_all_came)
     simulator.run()
     assert found == sent, f"seed {SEED}"
+
+
+class TwoUsers(wiring.Component):
+    """What lies between two users of the memory and their port, as in the shell, but with one clock."""
+
+    def __init__(self):
+        self._bus = AXI4(ADDRESS_BITS, DATA_BITS)
+        super().__init__({"users": In(self._bus).array(SIDES), "stop": In(1), "port": Out(AXI3())})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.joiner = joiner = Joiner()
+        stop = Signal()
+        m.d.sync += stop.eq(self.stop)
+        for n, (user, side) in enumerate(zip(self.users, joiner.sides, strict=True)):
+            m.submodules[f"crossing{n}"] = crossing = Crossing(self._bus, near="sync", far="sync")
+            m.submodules[f"slice{n}"] = between = Slice(self._bus)
+            m.submodules[f"isolator{n}"] = isolator = Isolator(self._bus)
+            connect(m, flipped(user), crossing.manager)
+            connect(m, crossing.port, between.manager)
+            connect(m, between.port, isolator.manager)
+            connect_port(m, side, isolator.port)
+            m.d.comb += isolator.stop.eq(stop)
+        connect(m, joiner.port, flipped(self.port))
+        return m
+
+
+def test_little_logic_lies_between_registers_at_the_fastest_clock(yosys, monkeypatch):
+    """docs/vcu128.md says how much. Modules are not cut into units, as for the card Vivado optimises across them."""
+    monkeypatch.setattr(units, "LEAST_LINES", 1 << 30)
+    deepest = report(component_verilog(TwoUsers()), "top").deepest.deepest
+    assert deepest.levels <= 5, f"{deepest.levels} levels from {deepest.start} to {deepest.end}"

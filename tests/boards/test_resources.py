@@ -39,14 +39,6 @@ from etalstm_hw.integer.memory import IntegerMemories
 from etalstm_hw.machine.channel import make_weights
 
 
-@pytest.fixture
-def yosys():
-    try:
-        synthesis.yosys()
-    except synthesis.SynthesisError as error:
-        pytest.skip(str(error))
-
-
 class Tally(wiring.Component):
     """Counts; the carry is one LUT behind the register."""
 

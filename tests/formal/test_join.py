@@ -5,7 +5,7 @@ from amaranth.hdl import Assert, Assume, Cover, Mux, Signal
 from tests.formal.harness import Scoreboard, Shadow, bench, patient, patient_input, payload
 from tests.formal.prove import Change, Mutant, Proof, pdr
 
-_AHEAD = 2
+_AHEAD = 3
 
 
 def slice_of_bus(load):
@@ -37,7 +37,7 @@ def slice_of_bus(load):
 def joiner(load):
     """Follow side 0, which stands for both: the solver chooses what the other does, and when.
 
-    Data of 8 bits, addresses of 2; two writes ahead: the limit is reached.
+    Data of 8 bits, addresses of 2; three writes ahead, the fewest with which the FIFO is not full at once.
     """
     unit = load("etalstm_boards.join").Joiner()
     m = bench(unit)
@@ -178,6 +178,7 @@ PROOFS = [
             _mutant("Mux(offers.all(), ~last, offers[1])", "offers[1]"),
             _mutant("Mux(offers.all(), ~last, offers[1])", "~last"),
             _mutant("offers.any() & room", "offers.any()"),
+            _mutant("order.w_level < AHEAD - 1", "order.w_level < AHEAD"),
             _mutant("[:SIDE_ID_BITS], choice)),", "[:SIDE_ID_BITS], ~choice)),"),
             _mutant("taken & (choice == n)", "taken"),
             _mutant("last.eq(choice)", "last.eq(last)"),
