@@ -96,8 +96,11 @@ def test_memory_is_found_beside_what_is_taken():
     assert find(PAGE, 8 * PAGE, []) == range(PAGE)
 
 
-def test_sessions_behind_ports_train_beside_each_other_with_the_bits_of_golden():
-    device = HardwareDevice("interpreter", "test", InterpretedAccelerator(SPREAD))
+@pytest.mark.parametrize("memory_bytes", [1 << 25, 2 << 20], ids=["memory behind all ports", "none"])
+def test_sessions_behind_ports_train_beside_each_other_with_the_bits_of_golden(memory_bytes):
+    accelerator = InterpretedAccelerator(SPREAD)
+    accelerator.transport.memory_bytes = memory_bytes
+    device = HardwareDevice("interpreter", "test", accelerator)
     neighbour = device.create(SHAPE)
     neighbour.load(initial_parameters(SHAPE.network, 1))
     session = assert_same_training(device, SHAPE, iterations=2, seed=1)
