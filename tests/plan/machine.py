@@ -30,6 +30,9 @@ class InterpretedMemory:
     def read_memory(self, address, size):
         return self.bytes[address : address + size].copy()
 
+    def close(self):
+        """There is nothing to let go of."""
+
 
 class InterpretedAccelerator:
     """What :class:`etalstm.device.machine.accelerator.Accelerator` offers to a session.

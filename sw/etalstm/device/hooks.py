@@ -82,11 +82,17 @@ class SessionHooks(ABC):
         exponents.delta, exponents.operands, exponents.together = delta, operands, together
 
     def _gradient_sums(self) -> list[np.ndarray]:
-        """Give, with integers, the sums of each matrix's gradients, int64, (R, K + 1): the last column is of db."""
+        """Give, with integers, the sums of each matrix's gradients: int64, (R, K + 1), the last column is of db.
+
+        Rows are in canonical order. Only where the shape has ``gradient_sums``.
+        """
         raise DeviceError("this device computes in float32")
 
     def _take_gradient_sums(self, sums: list[np.ndarray]) -> None:
-        """Replace the sums of the last backward pass by others, those of the whole batch."""
+        """Replace the sums of the last backward pass by others, those of the whole batch.
+
+        They may be larger than a part's: any that arithmetic ``most_terms`` allows. Gradients and norms follow.
+        """
         raise DeviceError("this device computes in float32")
 
     def _delta_peaks(self) -> Peaks:

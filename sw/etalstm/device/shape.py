@@ -39,6 +39,10 @@ class TrainingShape:
         A backward pass gives a layer's gradients when it goes on to the layer below, see ``when_whole`` of
         :class:`etalstm.device.hooks.SessionHooks`. A machine has a program for each layer then, where the intermediates
         are in one segment. The bits do not depend on it. Default: all gradients come at the end. Only for LSTM cells.
+    gradient_sums : bool
+        The session gives the integer sums of its gradients, and takes those of a larger batch, of which it has a part:
+        see ``_gradient_sums`` of :class:`etalstm.device.hooks.SessionHooks`. A machine needs memory for them. Only with
+        integers. The bits of a session that is used alone do not depend on it. Default: not.
     """
 
     network: NetworkShape
@@ -50,6 +54,7 @@ class TrainingShape:
     log_share: float | None = None
     memory_budget: int | None = None
     layers_apart: bool = False
+    gradient_sums: bool = False
 
     def __post_init__(self) -> None:
         for name, kind in (("network", NetworkShape), ("execution", Execution)):
@@ -71,6 +76,8 @@ class TrainingShape:
             check_share("log_share", self.log_share)
         if self.layers_apart:
             self.network.require_lstm("a program for each layer (layers_apart)")
+        if self.gradient_sums and not self.execution.arithmetic.exact:
+            raise ValueError(f"gradient_sums: only with integers, arithmetic is {self.execution.arithmetic.name}")
 
     def with_execution(self, **choices: Any) -> "TrainingShape":
         """Give the same with other choices of its execution: members of it by name."""

@@ -38,6 +38,9 @@ _REMEMBERED_PASSES = 256  # each pattern of skipped cells, and each number of st
 REFRESH = "refresh"
 """The program that follows weights which the host has written: it is no part of an iteration."""
 
+FINISH = "finish"
+"""The program that follows sums of gradients which the host has written."""
+
 
 class Plan:
     """Everything that a device needs to train a network.
@@ -57,6 +60,9 @@ class Plan:
     groups : int                     groups of channels that work on equal parts of the batch at once
     cell : Cell, optional            of all layers; default: the network's
     layers_apart : bool              the backward pass has a program for each layer, where there is one segment
+    gradient_sums : bool
+        With integers only: the backward pass leaves the sums of the gradients for the host, which writes others in
+        their place.
 
     Raises ``PlanError`` if the network does not fit; the message says how much is needed and had.
     Raises ``ValueError`` if the channels cannot be divided into so many groups, or tokens are shared and the network's
@@ -69,7 +75,7 @@ class Plan:
         masked: bool = False, share: Callable[[int], float] = whole, segments: list[Segment] | None = None,
         density: float = 1.0, memory_bytes: int | None = None,
         program_room: Mapping[str, int] = MappingProxyType({}), every_delta: bool = True, parts: int = 1,
-        groups: int = 1, cell: Cell | None = None, layers_apart: bool = False,
+        groups: int = 1, cell: Cell | None = None, layers_apart: bool = False, gradient_sums: bool = False,
     ):  # fmt: skip
         self._had, cell = memory_bytes, cell or network.declared
         self._check_weights(config, network, cell)
@@ -79,10 +85,11 @@ class Plan:
         # Sums of integers have no order: one slice has the bits of many.
         slices = 1 if config.integers else execution.slices
         self.groups, division = groups, Parts(batch, slices, groups)
+        self._gradient_sums = gradient_sums
         self.layers_apart = layers_apart and network.layers > 1 and len(segments or [()]) == 1
         self.map = NetworkMap(
             machine_of_group(config, groups), network, division, steps, execution, masked, share, segments, every_delta,
-            parts, cell, self.layers_apart,
+            parts, cell, self.layers_apart, gradient_sums,
         )  # fmt: skip
         self._room = dict(program_room)
         self._check_fits(self.windows_bytes)
@@ -95,7 +102,8 @@ class Plan:
 
         A pass for each segment, and ``update``. Where the batch has parts, also: ``keep 0`` puts the gradients aside,
         ``add 0`` adds those that were put aside to the present ones, ``restore 0`` brings them back. Each number has
-        arrays of its own. With integers ``refresh`` makes integers of the weights that the host has written.
+        arrays of its own. With integers ``refresh`` makes integers of the weights that the host has written, and with
+        `gradient_sums` ``finish`` makes gradients and norms of the sums that it has written.
 
         Raises ``PlanError`` if a layer does not fit the lane memories, or the programs do not fit the memory.
         """
@@ -103,6 +111,8 @@ class Plan:
         programs = self.named(*self.passes(nothing)) | {"update": self._program(self._update)} | self._accumulation()
         if self.config.integers:
             programs[REFRESH] = self._program(self._refresh)
+        if self._gradient_sums:
+            programs[FINISH] = self._program(self._finish)
         self._check_fits(self.windows_bytes + region_bytes(self._extents(programs)))
         return programs
 
@@ -269,6 +279,10 @@ class Plan:
     def _refresh(self, emitter: Emitter) -> None:
         for arrays in self.map.products:
             IntegerUpdateLayer(self.config, emitter, arrays).refresh()
+
+    def _finish(self, emitter: Emitter) -> None:
+        for arrays in self.map.products:
+            IntegerGradientLayer(self.config, emitter, self.map, arrays).finish()
 
     def _program(self, emit: Callable[..., None], *arguments: Any) -> Program:
         """Make a program of what `emit` appends, which takes an emitter and the arguments."""

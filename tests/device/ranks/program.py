@@ -8,6 +8,7 @@ import numpy as np
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.comparison import RandomRun, compare
 from etalstm.device.golden import GoldenDevice, GoldenSession
+from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.device.ranks.device import RanksDevice
 from etalstm.device.ranks.exchange import ordered_total
 from etalstm.device.ranks.pipeline import PipelineDevice
@@ -15,11 +16,14 @@ from etalstm.device.ranks.team import Call, find_team, serve
 from etalstm.errors import DeviceError, DivergedError, EtaLstmError
 from etalstm.golden.fast.sums import add_arrays
 from etalstm.host.mpi import as_rank, find_world
+from etalstm.network.arithmetic import arithmetic_named
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.slices import slice_ranges, tree_total
 from etalstm.network.storage import Storage
+from etalstm_hw import config
+from tests.plan.machine import InterpretedAccelerator
 
 NETWORK = NetworkShape(3, 5, 2)
 PRUNED = Storage("ms1-bf16", 0.05)
@@ -32,8 +36,8 @@ SHAPES = {
 }
 
 
-def ranks_device(open_one=open_device, name="golden", **options):
-    return RanksDevice(find_team(), open_one, name, "test", {}, **options)
+def ranks_device(open_one=open_device, name="golden", preset="test", **options):
+    return RanksDevice(find_team(), open_one, name, preset, {}, **options)
 
 
 def check_counters(session, name):
@@ -58,6 +62,35 @@ def passes(name="golden"):
             assert found.words > 0, what
             assert not found.mismatched_words, f"{what}: {found}"
             check_counters(sessions["ranks"], name)
+
+
+INT8 = arithmetic_named("int8", 15)
+INTEGERS = {
+    "dense": TrainingShape(NETWORK, 8, 4, Execution(slices=4, arithmetic=INT8)),
+    "masked, of unequal slices": TrainingShape(
+        NetworkShape(5, 9, 2), 9, 6, Execution(slices=4, storage=PRUNED, arithmetic=INT8), masked=True
+    ),
+    "delta inputs": TrainingShape(
+        NETWORK, 8, 5, Execution(slices=4, delta_inputs=DeltaInputs(0.1, 3), arithmetic=INT8), masked=True
+    ),
+}
+
+
+def open_interpreted(name, preset):
+    """Open a machine that the interpreter is."""
+    return HardwareDevice(name, preset, InterpretedAccelerator(config.preset(preset)))
+
+
+def integers(name="interpreter"):
+    """Machines with integers on all ranks together have golden's bits, which one rank has."""
+    open_one = open_interpreted if name == "interpreter" else open_device
+    with ranks_device(open_one, name, "test-int8") as device, open_device("golden") as one:
+        for what, shape in INTEGERS.items():
+            sessions = {"one": one.create(shape), "ranks": device.create(shape)}
+            pruned = shape.execution.storage.compressed
+            found = compare(sessions, shape, RandomRun(3, "per-step", 1, 0.3 if pruned else 0.0, 0.001 * pruned))
+            assert found.words > 0, what
+            assert not found.mismatched_words, f"{what}: {found}"
 
 
 DEEP = NetworkShape(3, 5, 3)

@@ -22,6 +22,20 @@ def integers_of(arrays: LayerArrays) -> IntegerArrays:
     return arrays.integers
 
 
+def whole_sums(rounded: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """Give integer sums from what the machine tells of each: int64.
+
+    Parameters
+    ----------
+    rounded : array, float32    the sum, rounded once
+    low : array, int32          its lower 32 bits
+
+    Exactness: a sum of SUM_BITS is at most 2^14 from its float32. So it is the nearest integer that has these bits.
+    """
+    near = rounded.astype(np.int64)
+    return near + (low - near).astype(np.int32)
+
+
 @dataclass(frozen=True)
 class WhatIsNoted:
     """What the machine has noted of a layer's δ: the largest exponent, places included, and how many were clamped."""

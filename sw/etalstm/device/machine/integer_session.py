@@ -2,19 +2,21 @@
 
 import numpy as np
 
-from etalstm.device.machine.integer_measures import IntegerMeasures, PassExponents, integers_of, noted_of
+from etalstm.device.machine.integer_measures import IntegerMeasures, PassExponents, integers_of, noted_of, whole_sums
 from etalstm.device.machine.session import HardwareSession
+from etalstm.device.results import add_counts
 from etalstm.errors import DeviceError
-from etalstm.network.arithmetic import quantise
+from etalstm.network.arithmetic import quantise, scaled
 from etalstm.network.delta_inputs import last_sent, least_change
 from etalstm.network.exponents import Peaks
-from etalstm.network.shape import canonical_rows
+from etalstm.network.shape import canonical_rows, pytorch_rows
+from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.digits import Digits
 from etalstm.plan.memory.integer_arrays import Constant
 from etalstm.plan.memory.integer_changes import HELD_EXPONENT, bound_of
 from etalstm.plan.memory.sent import threshold_parameters
 from etalstm.plan.passes.weights import needed_scale
-from etalstm.plan.plan import REFRESH
+from etalstm.plan.plan import FINISH, REFRESH
 from etalstm_hw import contract
 from etalstm_hw.config import Config
 
@@ -116,8 +118,35 @@ class IntegerHardwareSession(HardwareSession):
     def _load_intermediates(self, x, h, streams, lengths, sent):
         raise DeviceError("with integers a machine takes no intermediates of the host's: it makes its own")
 
+    def _report_above(self, layer):
+        """Report nothing while a pass runs: it may be run again with other exponents."""
+
+    def _complete_gradients(self):
+        if self.shape.gradient_sums:
+            self._take_gradient_sums(self._gradient_sums())
+        super()._report_above(-1)
+
     def _gradient_sums(self):
-        raise DeviceError("with integers a machine's gradients are those of a whole batch: ranks compute on golden")
+        if not self.shape.gradient_sums:
+            raise DeviceError("a machine gives sums of gradients only in a session whose TrainingShape has gradient_sums")
+        return list(map(self._sums_of, self._map.layers))
+
+    def _sums_of(self, arrays: LayerArrays) -> np.ndarray:
+        low = integers_of(arrays).low_words
+        assert low, "a plan with sums of gradients has their low words"
+        weights = whole_sums(self.windows.read(arrays.gradient), self.windows.read(low).view(np.int32))
+        bias = self.windows.read(arrays.bias_gradient).view(np.int32)
+        return canonical_rows(np.concatenate([weights, bias[:, None]], axis=1), arrays.tiling.gates)
+
+    def _take_gradient_sums(self, sums):
+        """Write dW's sums as float32, which the machine finishes, and db."""
+        of_delta = self._how.delta - (self._how.arithmetic.delta_bits - 1)
+        for arrays, exponent, taken in zip(self._map.layers, of_delta, sums, strict=True):
+            rows = pytorch_rows(taken, arrays.tiling.gates)
+            of_rows = self.windows.read(integers_of(arrays).exponents).view(np.int32)
+            self.windows.write(arrays.gradient, rows[:, :-1].astype(np.float32))
+            self.windows.write(arrays.bias_gradient, scaled(rows[:, -1], exponent - of_rows))
+        self._counts["backward"] = add_counts([self._counts["backward"], self._run(FINISH)])
 
     def _norm_terms(self):
         products, read = self._map.products, self.windows.read

@@ -101,5 +101,6 @@ def plan_session(
     return plan_network(
         accelerator.config, shape.network, shape.batch, shape.steps, shape.execution,
         memory_bytes=accelerator.transport.memory_bytes, memory_budget=shape.memory_budget, groups=groups,
-        masked=shape.masked, share=room.share, layers_apart=shape.layers_apart, **options,
+        masked=shape.masked, share=room.share, layers_apart=shape.layers_apart,
+        gradient_sums=shape.gradient_sums, **options,
     )  # fmt: skip

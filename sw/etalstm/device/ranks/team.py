@@ -77,7 +77,8 @@ class RankSession:
     def __init__(self, inner: Session, exchange: Exchange):
         self._inner, self._exchange = inner, exchange
         self._sums: list[np.ndarray] = []  # of this rank's gradients, with integers
-        inner.when_whole = exchange.give
+        if not self._exact:
+            inner.when_whole = exchange.give
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name if name in ("store_as", "send_as") else f"_{name}")
@@ -159,8 +160,12 @@ class Worker:
         self._devices[number] = open_device(name, preset, **options)
 
     def create(self, device: int, number: int, shape: TrainingShape) -> None:
-        """Make a session for a part of a batch; a layer's gradients are exchanged beside the passes of those below."""
-        inner = self._devices[device].create(replace(shape, layers_apart=True))
+        """Make a session for a part of a batch.
+
+        A layer's gradients are exchanged beside the passes of those below, with integers the sums of all behind them.
+        """
+        exact = shape.execution.arithmetic.exact
+        inner = self._devices[device].create(replace(shape, layers_apart=not exact, gradient_sums=exact))
         exchange = Exchange(self._world.gradients, self._thread, shape.network)
         self._sessions[number] = RankSession(inner, exchange)
 

@@ -29,7 +29,10 @@ _DIGITS = VectorOp.UPPER_DIGITS, VectorOp.LOWER_DIGITS  # by plane
 
 
 class IntegerBias:
-    """Emits db, sums of integers, and what must be known of δ: its largest exponents, and how many were clamped."""
+    """Emits db, sums of integers, and what must be known of δ: its largest exponents, and how many were clamped.
+
+    Where the host wants the sums of gradients, db stays integers.
+    """
 
     def __init__(self, emitter: Emitter, scratch: Scratch, layer: LayerArrays, arrays: IntegerArrays, steps: int):
         self._emitter, self._layer, self._arrays, self._steps = emitter, layer, arrays, steps
@@ -37,6 +40,7 @@ class IntegerBias:
         self._sums, self._noted = scratch.take("the bias gradients", rows), scratch.take("what is noted", Noted.COUNT)
         self.exponents = Exponents(emitter, scratch, arrays)
         self.places, self._of_bias = self.exponents.take(), self.exponents.take()
+        self._converts = arrays.low_words is None
 
     def begin(self, steps: range) -> None:
         """Set everything to 0, and bring the exponents."""
@@ -46,7 +50,8 @@ class IntegerBias:
         self._take_noted()
         self.exponents.begin()
         self.exponents.with_rows(self.places, Constant.DELTA_PLACES)
-        self.exponents.with_rows(self._of_bias, Constant.BIAS, minus=True)
+        if self._converts:
+            self.exponents.with_rows(self._of_bias, Constant.BIAS, minus=True)
 
     def _take_noted(self) -> None:
         """Take what has been noted, which is forgotten then."""
@@ -54,9 +59,10 @@ class IntegerBias:
             self._emitter.vector(op, self._noted.at(place), ZERO, inner=1)
 
     def end(self, steps: range) -> None:
-        """Convert and store db, and store what is known of δ."""
+        """Store db, and what is known of δ."""
         emitter, rows = self._emitter, self._rows
-        emitter.vector(VectorOp.CONVERT, self._sums, self._sums, self._of_bias, inner=rows)
+        if self._converts:
+            emitter.vector(VectorOp.CONVERT, self._sums, self._sums, self._of_bias, inner=rows)
         emitter.store(self._sums, Location(self._layer.db, 0), Traffic.WEIGHTS, 1, rows)
         self._take_noted()
         emitter.store(self._noted, Location(self._arrays.noted, 0), Traffic.DELTAS, 1, Noted.COUNT)

@@ -4,9 +4,10 @@ from functools import partial
 from itertools import count, product
 
 from etalstm.plan.integers.exponents import Exponents
-from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, OperandGroup, Share, convert, sent_early
+from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, OperandGroup, Share, sent_early, take_sums
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import OPERANDS, Constant, IntegerArrays
+from etalstm.plan.memory.memory_map import Array
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
 from etalstm.plan.memory.tiling import Span, ceil_div, cut, spans
@@ -25,7 +26,8 @@ class IntegerGradientLayer:
 
     The owners of columns sum them: δ of a run of rows is sent with all steps and sequences, and multiplied by the
     integers of x or of the other operand. The sums, as float32, go to the owners of the rows. These then give each row
-    its exponent, and sum the squares of each row, columns in ascending order.
+    its exponent, and sum the squares of each row, columns in ascending order: :meth:`finish`. Where the host wants the
+    sums, their low words go to the owners of the rows, too. A program of its own finishes what the host has written.
     """
 
     def __init__(
@@ -37,9 +39,11 @@ class IntegerGradientLayer:
         self._arrays: IntegerArrays = arrays
         self._runs = _runs([step for step in range(network.steps) if step not in skipped])
         self._multiplier, self._half, self._turn = Multiplier(config, emitter), config.queue_depth // 2, 0
+        low_words = self._arrays.low_words
+        self._given = [(VectorOp.CONVERT, layer.gradient)] + ([(VectorOp.ADD_INTEGERS, low_words)] if low_words else [])
 
     def emit(self) -> None:
-        """Append the layer's instructions; gradients and norms are left in memory."""
+        """Append the layer's instructions; gradients and norms are left in memory, or the sums for the host."""
         tiling, config = self._arrays.tiling, self._config
         scratch, most = Scratch(config), max(run.count for run in tiling.row_runs) * config.lanes  # rows at a time
         slots = min(2 * config.tile_sums, scratch.left // most)
@@ -48,7 +52,8 @@ class IntegerGradientLayer:
         tiles = max(1, self._half // (config.tile_sums * config.of_stream(most)))
         for some in cut(len(places), tiles * config.row_vectors):
             self._sum_columns(places[some.first : some.first + some.count])
-        self._finish()
+        if self._arrays.low_words is None:
+            self.finish()
 
     def _sum_columns(self, places: list[tuple[str, int]]) -> None:
         """Sum dW of some groups of columns: of as many runs of rows at a time as half of the sums' memory holds.
@@ -95,7 +100,7 @@ class IntegerGradientLayer:
         return products
 
     def _give_all(self, channel: int, number: int, places: list[tuple[str, int]], sums: Operand) -> None:
-        """Convert these sums, and give them to the rows' owner."""
+        """Convert these sums, and give them to the rows' owner, with their low words if the host wants these."""
         tiling, rows = self._arrays.tiling, self._rows(number)
         tile, of_tile = self._config.tile_sums, self._multiplier.of_tile(rows)
         for position, (operand, group) in enumerate(places):
@@ -103,32 +108,34 @@ class IntegerGradientLayer:
             for place in range(min(WORD_BYTES, tiling.columns_of(operand).tiles - first)):
                 of_tiles, inside = divmod(WORD_BYTES * position + place, tile)
                 source = sums.at(of_tiles * of_tile + inside)
-                self._give(operand, channel, tiling.row_runs[number], first + place, self._convert(source, rows))
+                for op, array in self._given:
+                    to = array, operand, channel, tiling.row_runs[number], first + place
+                    self._give(*to, self._taken(op, source, rows))
 
-    def _convert(self, sums: Operand, rows: int) -> Operand:
-        """Convert the sums of a vector of columns; without a step there are none."""
+    def _taken(self, op: VectorOp, sums: Operand, rows: int) -> Operand:
+        """Do an operation with 0 on the sums of a vector of columns; without a step there are none."""
         result = self._results[self._next % len(self._results)]
         self._next += 1
         if self._runs:
-            convert(self._emitter, self._config, result, sums, ZERO, 1, rows)
+            take_sums(self._emitter, self._config, op, result, sums, ZERO, 1, rows)
         else:
             self._emitter.vector(VectorOp.MULTIPLY, result, ZERO, ZERO, inner=rows)
         return result.at(0, outer=self._config.lanes)
 
-    def _give(self, operand: str, channel: int, run: Span, column: int, source: Operand) -> None:
-        """Transpose a tile of columns into the window of the rows' owner, [column][row]."""
+    def _give(self, to: Array, operand: str, channel: int, run: Span, column: int, source: Operand) -> None:
+        """Transpose a tile of columns into an array in the window of the rows' owner, [column][row]."""
         tiling, beats = self._arrays.tiling, self._config.vector_beats
         partition = tiling.columns_of(operand)
         before = 0 if operand == "x" else tiling.inputs.padded
         vector = (before + column * partition.lanes) * tiling.rows + run.first
         self._emitter.transpose(
-            source, Location(self._layer.gradient, vector), gates=run.count, target=channel, beat=0,
+            source, Location(to, vector), gates=run.count, target=channel, beat=0,
             rows=self._config.lanes, lanes=partition.lanes_of(column), outer_beats=beats,
             lane_beats=tiling.rows * beats, channel_beats=partition.per_channel * tiling.rows * beats, read_here=True,
         )  # fmt: skip
 
-    def _finish(self) -> None:
-        """Give the gradients their exponents; add up their squares."""
+    def finish(self) -> None:
+        """Append what gives the gradients their exponents, and adds up their squares; norms are left in memory."""
         tiling, scratch, emitter = self._arrays.tiling, Scratch(self._config), self._emitter
         exponents, rows = Exponents(emitter, scratch, self._arrays), tiling.rows
         norms, of_operand = (scratch.take(name, rows) for name in ("norms", "exponents"))

@@ -99,13 +99,14 @@ class LayerAllocation:
     execution : Execution    of the network
     partials : int           arrays for gradients that are put aside
     tokens : int             distinct tokens of a group's part whose sums are shared; 0: x are no tokens
+    gradient_sums : bool     with integers, the host wants the sums of the gradients
     """
 
     def __init__(
         self, config: Config, into: MemoryMap, network: NetworkShape, cell: Cell, number: int, batch: BatchTiles,
-        steps: int, execution: Execution, masked: bool, partials: int, tokens: int,
+        steps: int, execution: Execution, masked: bool, partials: int, tokens: int, gradient_sums: bool,
     ):  # fmt: skip
-        self._narrow, self._tokens = execution.narrow, tokens
+        self._narrow, self._tokens, self._gradient_sums = execution.narrow, tokens, gradient_sums
         self._lanes, self._memory, self._network, self._cell = share_of_lanes(config, cell), into, network, cell
         self._number, self._storage, self._masked = number, execution.storage.layer(number), masked
         self._batch, self._steps, self._partials = batch, steps, partials
@@ -169,7 +170,7 @@ class LayerAllocation:
         operand_gradient = self._of_units(f"d{name}", 1)
         dc = self._of_units("dc", 1) if is_last else None
         dh_sum = self._of_units("dh_sum", 1) if self._masked else None
-        integers = self._integers(tiling) if self._exact else None
+        integers = self._integers(tiling, parameters) if self._exact else None
         arrays = LayerArrays(
             **vars(parameters), number=self._number, cell=self._cell, stage=stage, product=product, earlier=earlier,
             lanes=share_of_product(self._lanes, stage), tiling=tiling, shards=shards, storage=self._storage,
@@ -229,11 +230,12 @@ class LayerAllocation:
             bias_sums=None, group_bias=None, partial=[],
         )  # fmt: skip
 
-    def _integers(self, tiling: LayerTiling) -> IntegerArrays:
+    def _integers(self, tiling: LayerTiling, parameters: ParameterArrays) -> IntegerArrays:
         """Allocate what integers have beside."""
         sizes = self._lanes, tiling.gates, tiling.inputs, tiling.units, self._batch, self._steps
         below = self._below.integers if self._below else None
-        return allocate(self._memory, IntegerTiling(*sizes), self._number, below, self._room_of_integers)
+        summed = parameters.gradient if self._gradient_sums else None
+        return allocate(self._memory, IntegerTiling(*sizes), self._number, below, self._room_of_integers, summed)
 
     def _weights(
         self, tiling: LayerTiling, suffix: str, of_shards: tuple[int, Callable[[], np.ndarray], tuple[int, int]]

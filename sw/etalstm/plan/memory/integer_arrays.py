@@ -78,6 +78,7 @@ class IntegerArrays:
     noted : Array        of δ, a vector each: exponents of the largest ones, how many were clamped
     changes : dict of Changes    with delta inputs, by operand; `operands` are what was last sent then
     together : bool      a gate has one sum with both operands, else one with each
+    low_words : Array    the lower 32 bits of the sums of dW, which lie as dW does; None unless the host wants the sums
     """
 
     tiling: IntegerTiling
@@ -91,6 +92,7 @@ class IntegerArrays:
     noted: Array
     changes: dict[str, Changes]
     together: bool
+    low_words: Array | None
 
     @property
     def of_sums(self) -> tuple[str, ...]:
@@ -124,9 +126,13 @@ class Noted:
 
 
 def allocate(
-    memory: MemoryMap, tiling: IntegerTiling, number: int, below: IntegerArrays | None, room: IntegerRoom | None
-) -> IntegerArrays:
-    """Allocate the arrays of a layer; `below` are those of the layer below, `room` is there with delta inputs."""
+    memory: MemoryMap, tiling: IntegerTiling, number: int, below: IntegerArrays | None, room: IntegerRoom | None,
+    summed: Array | None,
+) -> IntegerArrays:  # fmt: skip
+    """Allocate the arrays of a layer.
+
+    `below` are those of the layer below, `room` is there with delta inputs. `summed` is dW, if the host wants its sums.
+    """
     zeroed = partial(memory.add_raw, zeroed=True)
     of_transposed = tiling.steps * tiling.pair_blocks * PLANES * tiling.rows * tiling.config.lanes
     transposed = Transposed(zeroed(f"transposed{number}", "deltas", of_transposed), tiling)
@@ -158,7 +164,12 @@ def allocate(
         noted=memory.add_raw(f"noted{number}", "deltas", Noted.COUNT),
         changes=room.changes(tiling, number) if room else {},
         together=below is not None,
+        low_words=_low_words(memory, number, summed) if summed else None,
     )
+
+
+def _low_words(memory: MemoryMap, number: int, summed: Array) -> Array:
+    return memory.add(f"low_words{number}", summed.kind, summed.vectors, summed.make_elements, summed.shape)
 
 
 def _packed(memory: MemoryMap, name: str, groups: int, elements: int) -> Packed:

@@ -114,6 +114,7 @@ class NetworkMap:
         Compressed δ of all layers stay until the next pass; else those of a layer until its weights' gradient is done.
     parts : int              parts of a larger batch that are worked on one after the other, of which this is one
     layers_apart : bool      the backward pass has a program for each layer
+    gradient_sums : bool     with integers, the host wants the sums of the gradients
 
     Raises ``PlanError`` if a layer cannot be divided so that it fits the lane memories.
 
@@ -127,7 +128,7 @@ class NetworkMap:
     def __init__(
         self, config: Config, network: NetworkShape, division: Parts, steps: int, execution: Execution, masked: bool,
         share: Callable[[int], float], segments: list[Segment] | None, every_delta: bool, parts: int, cell: Cell,
-        layers_apart: bool = False,
+        layers_apart: bool = False, gradient_sums: bool = False,
     ):  # fmt: skip
         check_plannable(cell)
         delta_inputs = execution.delta_inputs
@@ -149,7 +150,9 @@ class NetworkMap:
         context = config, self.memory, network, cell
         tokens = min(execution.shared_tokens or 0, steps * division.places)
         allocations = [
-            LayerAllocation(*context, number, self.batch, steps, execution, masked, partials, 0 if number else tokens)
+            LayerAllocation(
+                *context, number, self.batch, steps, execution, masked, partials, 0 if number else tokens, gradient_sums
+            )
             for number in range(network.layers)
         ]
         exchange = allocate_exchange(self.memory, [shards for layer in allocations for shards in layer.shards])
