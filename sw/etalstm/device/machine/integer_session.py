@@ -128,7 +128,7 @@ class IntegerHardwareSession(HardwareSession):
 
     def _gradient_sums(self):
         if not self.shape.gradient_sums:
-            raise DeviceError("a machine gives sums of gradients only in a session whose TrainingShape has gradient_sums")
+            raise DeviceError("the machine keeps no sums of gradients: TrainingShape has no gradient_sums")
         return list(map(self._sums_of, self._map.layers))
 
     def _sums_of(self, arrays: LayerArrays) -> np.ndarray:
