@@ -63,6 +63,7 @@ class Plan:
     gradient_sums : bool
         With integers only: the backward pass leaves the sums of the gradients for the host, which writes others in
         their place.
+    together : bool                  with integers, the first layer's x is within ±1: a gate has one sum with x and h
 
     Raises ``PlanError`` if the network does not fit; the message says how much is needed and had.
     Raises ``ValueError`` if the channels cannot be divided into so many groups, or tokens are shared and the network's
@@ -76,6 +77,7 @@ class Plan:
         density: float = 1.0, memory_bytes: int | None = None,
         program_room: Mapping[str, int] = MappingProxyType({}), every_delta: bool = True, parts: int = 1,
         groups: int = 1, cell: Cell | None = None, layers_apart: bool = False, gradient_sums: bool = False,
+        together: bool = False,
     ):  # fmt: skip
         self._had, cell = memory_bytes, cell or network.declared
         self._check_weights(config, network, cell)
@@ -89,7 +91,7 @@ class Plan:
         self.layers_apart = layers_apart and network.layers > 1 and len(segments or [()]) == 1
         self.map = NetworkMap(
             machine_of_group(config, groups), network, division, steps, execution, masked, share, segments, every_delta,
-            parts, cell, self.layers_apart, gradient_sums,
+            parts, cell, self.layers_apart, gradient_sums, together,
         )  # fmt: skip
         self._room = dict(program_room)
         self._check_fits(self.windows_bytes)

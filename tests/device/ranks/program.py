@@ -107,8 +107,8 @@ PIPELINED = {
 }
 
 
-def pipeline_device(depth, open_one=open_device, name="golden", **options):
-    return PipelineDevice(find_team(), open_one, name, "test", {}, depth=depth, **options)
+def pipeline_device(depth, open_one=open_device, name="golden", preset="test", **options):
+    return PipelineDevice(find_team(), open_one, name, preset, {}, depth=depth, **options)
 
 
 class Piped:
@@ -149,6 +149,30 @@ def pipeline(depth=2, name="golden"):
             assert found.words > 0, what
             assert not found.mismatched_words, f"{what}: {found}"
             check_counters(each["pipeline"], name)
+
+
+INTEGERS_PIPELINED = {
+    "dense": TrainingShape(DEEP, 8, 4, Execution(slices=4, arithmetic=INT8)),
+    "masked, of unequal slices": TrainingShape(
+        DEEP, 9, 6, Execution(slices=4, storage=PRUNED, arithmetic=INT8), masked=True
+    ),
+    "delta inputs": TrainingShape(
+        DEEP, 8, 5, Execution(slices=4, delta_inputs=DeltaInputs(0.1, 3), arithmetic=INT8), masked=True
+    ),
+}
+
+
+def integers_pipeline(depth=2, name="interpreter"):
+    """Machines with integers in a pipeline have golden's bits, which one rank has."""
+    open_one = open_interpreted if name == "interpreter" else open_device
+    with pipeline_device(int(depth), open_one, name, "test-int8") as device, open_device("golden") as one:
+        for what, shape in INTEGERS_PIPELINED.items():
+            each = {"one": one.create(shape), "pipeline": device.create(shape)}
+            pruned = shape.execution.storage.compressed
+            run = RandomRun(3, "per-step", 1, 0.3 if pruned else 0.0, 0.001 * pruned)
+            found = compare({key: Piped(session) for key, session in each.items()}, shape, run)
+            assert found.words > 0, what
+            assert not found.mismatched_words, f"{what}: {found}"
 
 
 def without_words(session):

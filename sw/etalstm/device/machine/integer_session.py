@@ -31,6 +31,15 @@ class IntegerHardwareSession(HardwareSession):
     exact = True
     takes_intermediates = False  # integers of x and h, and largest sizes, would be missing
 
+    def _planned(self, shape, **options):
+        return super()._planned(shape, together=bool(self._exponents.together[0]), **options)
+
+    def _forward(self, x, lengths, h0, c0):
+        """Plan anew first if the session's layers follow others, at a stage of a pipeline: the exponents tell that."""
+        if integers_of(self._map.layers[0]).together != self._exponents.together[0]:
+            self._adopt(self._planned(self.shape))
+        return super()._forward(x, lengths, h0, c0)
+
     def _finish_weights(self):
         """Make integers of the weights."""
         self._write_constants()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -76,8 +77,10 @@ class HardwareSession(Session):
         plan = self._planned(self.shape)
         self._enter(plan, place(plan, self), {}, None)
 
-    def _planned(self, shape: TrainingShape) -> Plan:
-        return plan_session(self._accelerator, shape, self._room, program_room=self._program_room, parts=self._parts)
+    def _planned(self, shape: TrainingShape, **options: Any) -> Plan:
+        """Plan for a shape; `options` are further ones of :class:`Plan`."""
+        options |= {"program_room": self._program_room, "parts": self._parts}
+        return plan_session(self._accelerator, shape, self._room, **options)
 
     def _adopt(self, plan: Plan) -> None:
         """Go over to another plan; weights and velocities come along.

@@ -33,7 +33,8 @@ def shape_of_stage(shape: TrainingShape, role: Role, memory_bytes: int | None) -
     if role.most_kept > 1:
         budget = (budget or memory_bytes or 0) // role.most_kept or None
     network, execution = shape.network.of_layers(layers), one.execution.of_layers(layers)
-    return replace(one, network=network, execution=execution, memory_budget=budget)
+    exact = execution.arithmetic.exact
+    return replace(one, network=network, execution=execution, memory_budget=budget, gradient_sums=exact)
 
 
 class Piece(NamedTuple):

@@ -36,8 +36,8 @@ from etalstm_hw.contract.integers import WORD_BYTES
 class IntegerForwardStage(ForwardStage):
     """Emits the forward pass of a cell of one stage, with products of integers.
 
-    In the first layer sums with x and with the other operand lie apart: each is converted with its own exponents. In
-    those above they are one.
+    In the network's first layer sums with x and with the other operand lie apart: each is converted with its own
+    exponents. In those above they are one.
 
     Members
     -------

@@ -95,18 +95,19 @@ class LayerAllocation:
 
     Parameters
     ----------
+    gradient_sums, together : bool    with integers, see :class:`etalstm.plan.memory.network_map.NetworkMap`
     number : int             of the layer
     execution : Execution    of the network
     partials : int           arrays for gradients that are put aside
     tokens : int             distinct tokens of a group's part whose sums are shared; 0: x are no tokens
-    gradient_sums : bool     with integers, the host wants the sums of the gradients
     """
 
     def __init__(
-        self, config: Config, into: MemoryMap, network: NetworkShape, cell: Cell, number: int, batch: BatchTiles,
-        steps: int, execution: Execution, masked: bool, partials: int, tokens: int, gradient_sums: bool,
+        self, config: Config, into: MemoryMap, network: NetworkShape, cell: Cell, gradient_sums: bool, together: bool,
+        number: int, batch: BatchTiles, steps: int, execution: Execution, masked: bool, partials: int, tokens: int,
     ):  # fmt: skip
-        self._narrow, self._tokens, self._gradient_sums = execution.narrow, tokens, gradient_sums
+        self._narrow, self._tokens = execution.narrow, tokens
+        self._gradient_sums, self._together = gradient_sums, together or number > 0
         self._lanes, self._memory, self._network, self._cell = share_of_lanes(config, cell), into, network, cell
         self._number, self._storage, self._masked = number, execution.storage.layer(number), masked
         self._batch, self._steps, self._partials = batch, steps, partials
@@ -235,7 +236,8 @@ class LayerAllocation:
         sizes = self._lanes, tiling.gates, tiling.inputs, tiling.units, self._batch, self._steps
         below = self._below.integers if self._below else None
         summed = parameters.gradient if self._gradient_sums else None
-        return allocate(self._memory, IntegerTiling(*sizes), self._number, below, self._room_of_integers, summed)
+        others = below, self._room_of_integers, self._together, summed
+        return allocate(self._memory, IntegerTiling(*sizes), self._number, *others)
 
     def _weights(
         self, tiling: LayerTiling, suffix: str, of_shards: tuple[int, Callable[[], np.ndarray], tuple[int, int]]

@@ -127,11 +127,12 @@ class Noted:
 
 def allocate(
     memory: MemoryMap, tiling: IntegerTiling, number: int, below: IntegerArrays | None, room: IntegerRoom | None,
-    summed: Array | None,
+    together: bool, summed: Array | None,
 ) -> IntegerArrays:  # fmt: skip
     """Allocate the arrays of a layer.
 
-    `below` are those of the layer below, `room` is there with delta inputs. `summed` is dW, if the host wants its sums.
+    `below` are those of the layer below, `room` is there with delta inputs. `together` is as in the result. `summed` is
+    dW, if the host wants its sums.
     """
     zeroed = partial(memory.add_raw, zeroed=True)
     of_transposed = tiling.steps * tiling.pair_blocks * PLANES * tiling.rows * tiling.config.lanes
@@ -163,7 +164,7 @@ def allocate(
         transposed=transposed,
         noted=memory.add_raw(f"noted{number}", "deltas", Noted.COUNT),
         changes=room.changes(tiling, number) if room else {},
-        together=below is not None,
+        together=together,
         low_words=_low_words(memory, number, summed) if summed else None,
     )
 

@@ -115,6 +115,7 @@ class NetworkMap:
     parts : int              parts of a larger batch that are worked on one after the other, of which this is one
     layers_apart : bool      the backward pass has a program for each layer
     gradient_sums : bool     with integers, the host wants the sums of the gradients
+    together : bool          with integers, a gate of the first layer has one sum with both operands, as of those above
 
     Raises ``PlanError`` if a layer cannot be divided so that it fits the lane memories.
 
@@ -128,7 +129,7 @@ class NetworkMap:
     def __init__(
         self, config: Config, network: NetworkShape, division: Parts, steps: int, execution: Execution, masked: bool,
         share: Callable[[int], float], segments: list[Segment] | None, every_delta: bool, parts: int, cell: Cell,
-        layers_apart: bool = False, gradient_sums: bool = False,
+        layers_apart: bool = False, gradient_sums: bool = False, together: bool = False,
     ):  # fmt: skip
         check_plannable(cell)
         delta_inputs = execution.delta_inputs
@@ -147,12 +148,10 @@ class NetworkMap:
         self.mask = self._masks() if masked or not division.full else None
         masked = self.mask is not None
         partials = most_totals(parts, backwards=True) - 1
-        context = config, self.memory, network, cell
+        context = config, self.memory, network, cell, gradient_sums, together
         tokens = min(execution.shared_tokens or 0, steps * division.places)
         allocations = [
-            LayerAllocation(
-                *context, number, self.batch, steps, execution, masked, partials, 0 if number else tokens, gradient_sums
-            )
+            LayerAllocation(*context, number, self.batch, steps, execution, masked, partials, 0 if number else tokens)
             for number in range(network.layers)
         ]
         exchange = allocate_exchange(self.memory, [shards for layer in allocations for shards in layer.shards])
