@@ -12,7 +12,7 @@ from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
-from etalstm.plan.plan import Plan
+from etalstm.plan.plan import FINISH, Plan
 from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
@@ -89,6 +89,23 @@ def test_only_changes_are_sent(name, sizes, batch, thresholds, refresh):
     how = Execution(Storage("ms1-bf16", 0.05), delta_inputs=DeltaInputs(thresholds, refresh), arithmetic=INT8)
     shape = TrainingShape(NetworkShape(*sizes), batch, 6, how, masked=batch > 3)
     assert_same_training(interpreted(preset(name)), shape, iterations=3, seed=3, skip_cells=0.7 if batch > 4 else 0.0)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0], ids=["all cells", "no step"])
+@pytest.mark.parametrize("name", ["test-int8", "sim-int8"])
+def test_gradients_that_are_finished_from_whole_sums_have_goldens_bits(name, share):
+    shape = TrainingShape(NetworkShape(5, 9, 2), 3, 4, Execution(arithmetic=INT8), masked=True, gradient_sums=True)
+    assert_same_training(interpreted(preset(name)), shape, iterations=2, seed=3, skip_cells=share)
+
+
+def test_only_a_plan_with_sums_of_gradients_has_their_low_words_and_finishes_them():
+    sizes = preset("test-int8"), NetworkShape(5, 9, 2), 3, 4, Execution(arithmetic=INT8)
+    plain, summed = Plan(*sizes), Plan(*sizes, gradient_sums=True)
+    assert summed.programs.keys() - plain.programs.keys() == {FINISH}
+    assert [layer.integers.low_words for layer in plain.map.layers] == [None, None]
+    gradients = sum(layer.gradient.vectors for layer in plain.map.layers)
+    of_vector = plain.map.memory.vector_bytes * plain.config.channels
+    assert summed.footprint()["optimizer"] - plain.footprint()["optimizer"] == gradients * of_vector
 
 
 def test_slices_change_nothing():

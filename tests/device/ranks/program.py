@@ -81,6 +81,11 @@ def open_interpreted(name, preset):
     return HardwareDevice(name, preset, InterpretedAccelerator(config.preset(preset)))
 
 
+def counts_of_delta(session):
+    """Give what a session counts of δ, and its products."""
+    return [(usage.delta_kept, usage.delta_digits, usage.saturated, usage.products) for usage in session.usage()]
+
+
 def integers(name="interpreter"):
     """Machines with integers on all ranks together have golden's bits, which one rank has."""
     open_one = open_interpreted if name == "interpreter" else open_device
@@ -91,6 +96,9 @@ def integers(name="interpreter"):
             found = compare(sessions, shape, RandomRun(3, "per-step", 1, 0.3 if pruned else 0.0, 0.001 * pruned))
             assert found.words > 0, what
             assert not found.mismatched_words, f"{what}: {found}"
+            assert counts_of_delta(sessions["ranks"]) == counts_of_delta(sessions["one"]), what
+            if name != "interpreter":  # which has no clock
+                check_counters(sessions["ranks"], name)
 
 
 DEEP = NetworkShape(3, 5, 3)
@@ -173,6 +181,7 @@ def integers_pipeline(depth=2, name="interpreter"):
             found = compare({key: Piped(session) for key, session in each.items()}, shape, run)
             assert found.words > 0, what
             assert not found.mismatched_words, f"{what}: {found}"
+            assert counts_of_delta(each["pipeline"]) == counts_of_delta(each["one"]), what
 
 
 def without_words(session):

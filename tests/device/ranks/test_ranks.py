@@ -22,8 +22,9 @@ def on_ranks(count, *arguments):
     [
         (4, ["passes", "pipeline:2", "measures:2", "failure:2", "refusals"]),
         (4, ["sums"]),
+        (4, ["integers", "integers_pipeline:2"]),
         (3, ["pipeline:3"]),
-        (2, ["passes:sim", "pipeline:2:sim", "measures", "failure", "diverged", "strayed"]),
+        (2, ["passes:sim", "pipeline:2:sim", "integers", "integers:sim", "measures", "failure", "diverged", "strayed"]),
     ],
     ids=lambda each: str(each) if isinstance(each, int) else each[0],
 )

@@ -10,6 +10,7 @@ from etalstm.device.access import exclusive
 from etalstm.device.cards.xdma import XdmaTransport
 from etalstm.device.device import Device
 from etalstm.device.machine.accelerator import Accelerator
+from etalstm.device.machine.integer_parts import parted_class
 from etalstm.device.machine.integer_session import session_class
 from etalstm.device.machine.parts import PartedSession, shape_of_part
 from etalstm.device.machine.planning import first_room, plan_session
@@ -39,7 +40,7 @@ class HardwareDevice(Device):
         If the whole batch does not fit, parts of it are worked on one after the other: as few as fit, of one slice at
         least. Of the numbers of groups that fit and that the slices allow, the fastest is taken.
         """
-        make = session_class(self.accelerator.config)
+        make, of_parts = session_class(self.accelerator.config), parted_class(self.accelerator.config)
         for count in part_counts(shape.execution.slices):
             parts = Parts(shape.batch, shape.execution.slices, count)
             try:
@@ -48,7 +49,7 @@ class HardwareDevice(Device):
                 problem = error if count == 1 else PlanError(f"one of {count} slices does not fit: {error}")
                 continue
             self._sessions.add(session)
-            return PartedSession(shape, parts, session) if count > 1 else session
+            return of_parts(shape, parts, session) if count > 1 else session
         raise problem
 
     @property

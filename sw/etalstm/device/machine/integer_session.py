@@ -155,7 +155,8 @@ class IntegerHardwareSession(HardwareSession):
             of_rows = self.windows.read(integers_of(arrays).exponents).view(np.int32)
             self.windows.write(arrays.gradient, rows[:, :-1].astype(np.float32))
             self.windows.write(arrays.bias_gradient, scaled(rows[:, -1], exponent - of_rows))
-        self._counts["backward"] = add_counts([self._counts["backward"], self._run(FINISH)])
+        counts, before = self._run(FINISH), self._counts.get("backward")
+        self._counts["backward"] = add_counts([before, counts]) if before else counts
 
     def _norm_terms(self):
         products, read = self._map.products, self.windows.read

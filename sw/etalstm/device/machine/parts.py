@@ -1,6 +1,7 @@
 """Sessions whose batch does not fit the machine's memory: parts of it are worked on one after the other."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 from itertools import chain, islice
@@ -19,9 +20,14 @@ from etalstm.network.storage import DENSE_TENSORS, Usage
 
 
 def shape_of_part(shape: TrainingShape, parts: Parts) -> TrainingShape:
-    """Give the shape of a session that works on one part; where the batch has too few sequences there is padding."""
+    """Give the shape of a session that works on one part.
+
+    Where the batch has too few sequences there is padding. With integers the sums of several parts are added.
+    """
+    one = shape.with_execution(slices=parts.slices_of_part)
     masked = shape.masked or not parts.full
-    return replace(shape.with_execution(slices=parts.slices_of_part), batch=parts.places, masked=masked)
+    sums = shape.gradient_sums or (shape.execution.arithmetic.exact and parts.count > 1)
+    return replace(one, batch=parts.places, masked=masked, gradient_sums=sums)
 
 
 def take_part(parts: Parts, part: int, *arrays: tuple[np.ndarray, int]) -> list[np.ndarray]:
@@ -123,12 +129,9 @@ class PartedSession(Session):
         return sum(self._read_of_all("shared_scalars"))
 
     def _backward(self, dy, dh, dc, delta_threshold):
-        self._arriving, self._delta_threshold = ((dy, 1), (dh, 1), (dc, 1)), delta_threshold
-        aside = 0
-        for part, merges in zip(reversed(self._numbers), additions(self._parts.count, backwards=True), strict=True):
-            self._gradients_of_part(part)
-            self._results[part] = self._read_results()
-            for _ in range(merges):
+        aside, merges = 0, iter(additions(self._parts.count, backwards=True))
+        for part in self._backward_parts(dy, dh, dc, delta_threshold):
+            for _ in range(next(merges)):
                 aside -= 1
                 self._inner.accumulate(f"add {aside}")
                 self._add_counts()
@@ -137,6 +140,14 @@ class PartedSession(Session):
                 self._add_counts()
                 aside += 1
         self._report_gradients()
+
+    def _backward_parts(self, dy: np.ndarray, dh: np.ndarray, dc: np.ndarray, delta_threshold: float) -> Iterator[int]:
+        """Run the backward pass of each part, the last one first; give it while the memory has its gradients."""
+        self._arriving, self._delta_threshold = ((dy, 1), (dh, 1), (dc, 1)), delta_threshold
+        for part in reversed(self._numbers):
+            self._gradients_of_part(part)
+            self._results[part] = self._read_results()
+            yield part
 
     def _gradients_of_part(self, part: int) -> None:
         """Run the backward pass of a part, so that the memory holds its gradients."""
@@ -179,8 +190,7 @@ class PartedSession(Session):
 
     def _factors(self):
         """Run all parts again. The gradients of the whole batch are put aside meanwhile."""
-        self._inner.accumulate("keep 0")
-        self._add_counts()
+        self._put_aside()
         stage, factors = self._stage, []
         self._stage = "loaded"  # if the gradients do not come back, there are none
         try:
@@ -188,10 +198,19 @@ class PartedSession(Session):
                 self._gradients_of_part(part)
                 factors.append(self._inner._factors())
         finally:
-            self._inner.accumulate("restore 0")
-            self._add_counts()
+            self._bring_back()
             self._stage = stage
         return join_factors(self._parts, factors)
+
+    def _put_aside(self) -> None:
+        """Put the gradients of the whole batch aside."""
+        self._inner.accumulate("keep 0")
+        self._add_counts()
+
+    def _bring_back(self) -> None:
+        """Bring them back."""
+        self._inner.accumulate("restore 0")
+        self._add_counts()
 
     def _counters(self):
         return all_counts(self._counts)

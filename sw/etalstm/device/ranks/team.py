@@ -164,8 +164,7 @@ class Worker:
 
         A layer's gradients are exchanged beside the passes of those below, with integers the sums of all behind them.
         """
-        exact = shape.execution.arithmetic.exact
-        inner = self._devices[device].create(replace(shape, layers_apart=not exact, gradient_sums=exact))
+        inner = self._devices[device].create(replace(shape, layers_apart=not shape.execution.arithmetic.exact))
         exchange = Exchange(self._world.gradients, self._thread, shape.network)
         self._sessions[number] = RankSession(inner, exchange)
 
