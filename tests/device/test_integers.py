@@ -137,6 +137,11 @@ def test_gradients_are_reported_once_and_when_the_pass_stands():
     assert told == [(1, expected[1]), (0, expected[0])]
 
 
+def test_sums_of_gradients_are_refused_in_float32():
+    with pytest.raises(ValueError, match="gradient_sums: only with integers, arithmetic is float32"):
+        TrainingShape(SHAPE.network, 3, 4, gradient_sums=True)
+
+
 @pytest.fixture
 def parted(monkeypatch):
     """Gives a machine that divides batches into so many parts."""
