@@ -148,7 +148,7 @@
 #define ETALSTM_VECTOR_OP_BYTES 13u /* the integer of QUANTISE, of 8 bits, as a byte */
 #define ETALSTM_VECTOR_OP_LOWER_DIGITS 14u /* its lower digit as a byte; 0 where |a| is below PARAMETER_DELTA_THRESHOLD */
 #define ETALSTM_VECTOR_OP_UPPER_DIGITS 15u /* its upper digit, likewise */
-#define ETALSTM_VECTOR_OP_SCALE 16u /* the float32 a times 2^b; of what is below 2^-126 its zero */
+#define ETALSTM_VECTOR_OP_SCALE 16u /* the float32 a times 2^b; +0 if that is below 2^-126 */
 #define ETALSTM_VECTOR_OP_EXPONENT 17u /* the least integer n, from -126 on, with |a| < 2^n */
 #define ETALSTM_VECTOR_OP_LARGEST 18u /* the larger of |a| and |b| */
 #define ETALSTM_VECTOR_OP_ADD_INTEGERS 19u /* the integer a + b */

@@ -27,7 +27,7 @@ def integer_operation(op, a, b, bits, places=0):
             return np.clip(rounded, -limit, limit).astype(np.int32).view(np.uint32)
         case VectorOp.SCALE:
             values = np.ldexp(words.view(np.float32).astype(np.float64), exponent).astype(np.float32)
-            return np.where(np.abs(values) < SMALLEST, np.copysign(np.float32(0), values), values).view(np.uint32)
+            return np.where(np.abs(values) < SMALLEST, np.float32(0), values).view(np.uint32)
         case VectorOp.EXPONENT:
             return exponent_of(np.abs(words.view(np.float32))).astype(np.int32).view(np.uint32)
         case VectorOp.LARGEST:

@@ -128,6 +128,7 @@ class LaneCompute(wiring.Component):
             pes.a.eq(vector.a),
             pes.b.eq(vector.b),
             pes.operation.eq(vector.operation),
+            pes.scalar.eq(vector.scalar),
         ]
         self._activate(m, pes, vector)
         self._read(m, memories, vector)

@@ -92,7 +92,7 @@ class VectorOp(IntEnum):
     BYTES = 13  #: the integer of QUANTISE, of 8 bits, as a byte
     LOWER_DIGITS = 14  #: its lower digit as a byte; 0 where |a| is below PARAMETER_DELTA_THRESHOLD
     UPPER_DIGITS = 15  #: its upper digit, likewise
-    SCALE = 16  #: the float32 a times 2^b; of what is below 2^-126 its zero
+    SCALE = 16  #: the float32 a times 2^b; +0 if that is below 2^-126
     EXPONENT = 17  #: the least integer n, from -126 on, with |a| < 2^n
     LARGEST = 18  #: the larger of |a| and |b|
     ADD_INTEGERS = 19  #: the integer a + b

@@ -14,8 +14,7 @@ class Converter(wiring.Component):
     """An integer times a power of two, rounded once to nearest, ties to even.
 
     One result per cycle, free running: ``z`` belongs to the operands of ``LATENCY`` cycles ago. What is less than the
-    smallest normal number after the rounding to ``mantissa + 1`` bits is a zero of its sign, what is too large is
-    infinite.
+    smallest normal number after the rounding to ``mantissa + 1`` bits is +0, what is too large is infinite.
     ::
 
         a ─► sign, magnitude ─│─► count zeros ─│─► shift ─│─► round, add exponents, pack ─│─► z

@@ -180,8 +180,8 @@ class IntegerUnit(wiring.Component):
         biased = Signal(signed(EXPONENT_BITS + 1))
         m.d.comb += [
             biased.eq(number.exponent + exponent),
-            outcome.sign.eq(number.sign),
-            outcome.zero.eq(number.is_zero),
+            outcome.sign.eq(number.sign & ~outcome.zero),
+            outcome.zero.eq(~outcome.infinite & (number.is_zero | (biased < 1))),
             outcome.infinite.eq(number.exponent.all()),
             outcome.nan.eq(number.is_nan),
         ]

@@ -10,7 +10,7 @@ This module is the definition. `RNE` rounds to the nearest integer, ties to even
 - ``Q(v, e, n) = clamp(RNE(v * 2^(n-1-e)), -M(n), M(n))`` with ``M(n) = 2^(n-1) - 1``, but ``M(15) = 16319``: what two
   digits can hold, see :func:`digits`. A mantissa that is clamped is *saturated*. See :func:`quantise`.
 - ``f(s)``: an integer rounded to float32, once. ``scaled(s, e) = f(s) * 2^e``: exact, infinity if it is too large,
-  a zero of its sign if it is below 2^-126. See :func:`scaled`.
+  +0 if it is below 2^-126. See :func:`scaled`.
 
 With p bits of weights and of inputs (`bits`) and n of δ (`delta_bits`), for row r of a matrix and column k:
 

@@ -126,7 +126,7 @@ def test_a_unit_does_what_its_operation_says_whatever_is_beside_it(unit, banks):
         VectorOp.CONVERT_BYTE: scaled((words.view(np.uint32) >> (8 * places)).astype(np.int8), exponents),
         VectorOp.QUANTISE: np.array([number for number, _ in quantised]).astype(np.int32),
         **dict.fromkeys((*OF_BYTES, VectorOp.NOTED_EXPONENT, VectorOp.NOTED_CLAMPED), of_kept),
-        VectorOp.SCALE: np.where(np.abs(scales) < SMALLEST, np.copysign(np.float32(0), scales), scales),
+        VectorOp.SCALE: np.where(np.abs(scales) < SMALLEST, np.float32(0), scales),
         VectorOp.EXPONENT: exponent_of(np.abs(words)).astype(np.int32),
         VectorOp.LARGEST: np.maximum(np.abs(words), np.abs(others)),
         VectorOp.ADD_INTEGERS: (words.view(np.uint32) + packed).astype(np.uint32),

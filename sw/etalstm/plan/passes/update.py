@@ -170,8 +170,8 @@ class UpdateSteps:
         w, g, v, decayed = self._sets[self._turn % len(self._sets)]
         self._turn += 1
         emitter.load(w, weights, Traffic.WEIGHTS, 1, count, group_stride=group_stride)
-        emitter.load(g, gradient, Traffic.WEIGHTS, 1, count)
         emitter.load(v, velocity, Traffic.WEIGHTS, 1, count)
+        emitter.load(g, gradient, Traffic.WEIGHTS, 1, count)
         run = partial(emitter.vector, VectorOp.ADD_SCALED, inner=count)
         # The parameter comes second: with one read port, a second operand from the scratch memory takes a cycle more.
         emitter.vector(VectorOp.MULTIPLY, decayed, w, decay, inner=count)
