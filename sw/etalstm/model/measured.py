@@ -11,7 +11,7 @@ from etalstm.host.computer import worker_processes
 from etalstm.model.iteration import count_iteration
 from etalstm.model.operands import Densities
 from etalstm.network.benchmarks import STORAGE
-from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.delta_inputs import DeltaInputs, LayerInputs
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, operations
 from etalstm.network.storage import Storage
@@ -173,7 +173,7 @@ def measure(
     cycles = sum(counters["cycles"] for counters in every)
     of_pass, tokens = operations(network, batch, steps) // 6, execution.shared_tokens
     sends = execution.delta_inputs.layer(0)
-    refreshed = (sends.of_integers if exact else sends).refreshed(steps).mean()  # of the steps: all is sent, zeros too
+    refreshed = _refreshed(sends, exact, steps)
     made, macs = (1 - (1 - shares.inputs) * (1 - refreshed)) * of_pass, float(of_pass)
     if tokens is not None:
         made -= network.rows * (batch * steps * (network.input_size - 1) - tokens * network.input_size)
@@ -201,6 +201,13 @@ def measure(
         "footprint": plan.footprint(),
         "passes": {name: counters["cycles"] for name, counters in passes.items()},
     }
+
+
+def _refreshed(sends: LayerInputs, exact: bool, steps: int) -> float:
+    """Give the share of the steps at which all of x and h is sent; machines of integers send no zeros."""
+    if exact:
+        return 0.0 if sends.off else float(sends.of_integers.refreshed(steps).mean())
+    return float(sends.refreshed(steps).mean())
 
 
 def _real_steps(mean_length: float | None, steps: int) -> float:

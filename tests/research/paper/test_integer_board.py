@@ -22,7 +22,7 @@ def found(**options):
 
 
 def test_a_dense_row_is_what_the_model_gives():
-    row, model = found(digits=1.0, dense=True), measure(
+    row, model = found(dense=True), measure(
         SMALL.network, SMALL.batch, SMALL.steps, CONFIG, integer_board.EXECUTION, Shares(), choose_slices=False
     )  # fmt: skip
     assert row["ms"] == f"{model['milliseconds']:.1f}" and (row["δ"], row["digits"]) == ("1.00", "2.00")
@@ -33,10 +33,10 @@ def test_a_dense_row_is_what_the_model_gives():
 
 
 def test_what_the_study_left_out_is_left_out():
-    dense, sparse = found(digits=2.0, dense=True), found(digits=1.2)
+    dense, sparse = found(dense=True), found()
     made = [float(row["useful"]) * float(row["ms"]) for row in (sparse, dense)]  # element-wise work binds here
     assert made[0] < 0.5 * made[1] and float(sparse["x, h sent"]) < float(dense["x, h sent"]) == 1
-    assert float(sparse["digits"]) == pytest.approx(1.2 * float(sparse["δ"]), abs=0.01)
+    assert float(sparse["δ"]) <= float(sparse["digits"]) < 2 * float(sparse["δ"])
 
 
 def test_the_command_refuses_what_it_does_not_know(capsys):
@@ -44,5 +44,3 @@ def test_the_command_refuses_what_it_does_not_know(capsys):
     assert "benchmark must be of trec10, ptb, imdb, waymo, wmt, babi, got 'abacus'" in capsys.readouterr().err
     assert run(["research", "integers", "--preset", "test"]) == 2
     assert "the preset must have integer_pes" in capsys.readouterr().err
-    assert run(["research", "integers", "--digits", "2.5"]) == 2
-    assert "digits must be from 1 to 2, got 2.5" in capsys.readouterr().err

@@ -12,22 +12,23 @@ from etalstm.network.execution import PRESET_HELP
 from etalstm.research.paper.integer_board import HEADINGS, rows
 from etalstm_hw import config
 
+_WIDTH = 110  # of the table, however narrow the terminal is
 FITTING = ",".join(name for name in SIX if name != "babi")  # which with integers needs 10.8 GB
 
 
 def integers(
     preset: Annotated[str, Option(help=PRESET_HELP)] = "vcu128-int8",
     benchmark: Annotated[str, Option(help="Shapes, with commas between")] = FITTING,
-    digits: Annotated[float, Option(help="Digits of each δ of 15 bits that is not zero, 1 to 2")] = 1.3,
     dense: Annotated[bool, Option("--dense", help="Nothing is left out")] = False,
 ) -> None:
-    """Model an iteration of the shapes on a machine of integers, at the shares that their studies have left, beside a
-    V100 (10 minutes).
+    """Model an iteration of the shapes on a machine of integers, at the shares that studies with integers have left,
+    beside a V100 (10 minutes).
     """
     names = benchmark.split(",")
     if unknown := [name for name in names if name not in SIX]:
         raise ValueError(f"benchmark must be of {', '.join(SIX)}, got {unknown[0]!r}")
     shown = Table(*HEADINGS)
-    for row in rows(config.preset(preset), [BENCHMARKS[name] for name in names], digits, dense):
+    for row in rows(config.preset(preset), [BENCHMARKS[name] for name in names], dense):
         shown.add_row(*row)
-    Console().print(shown)
+    console = Console()
+    console.print(shown, width=max(console.width, _WIDTH))

@@ -16,11 +16,11 @@ from etalstm.host.drawing import can_draw, check_can_draw
 from etalstm.host.durable import write_whole
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.shape import NetworkShape, check_size
-from etalstm.research.paper.densities import PATH
+from etalstm.research.paper.densities import INTEGER_PATH, PATH
 from etalstm.research.studies.figures import draw_sizes, draw_study
 from etalstm.research.studies.page import markdown as page_of_study
 from etalstm.research.studies.reduction import FORM, NAMED, Reduction
-from etalstm.research.studies.several import USES, choose_all, read_sizes, rows_by_size
+from etalstm.research.studies.several import OF_INTEGERS, USES, choose_all, read_sizes, rows_by_size
 from etalstm.research.studies.several import markdown as page_of_sizes
 from etalstm.research.studies.shrinking import FILE, ShrunkRun, read_runs, write_runs
 from etalstm.research.studies.shrinking_page import draw_runs, markdown
@@ -136,13 +136,17 @@ def translation(
 
 def choose(
     studies: Annotated[Path, Option(help="Folder with a folder for each study, as docs/density")],
-    out: Annotated[Path, Option(help="File to write; the installed one is what eta-lstm research paper reads")] = PATH,
+    out: Annotated[
+        Path | None, Option(help="File to write [default: the installed one, which eta-lstm research reads]")
+    ] = None,
+    integers: Annotated[bool, Option("--integers", help="Of runs with int8, for eta-lstm research integers")] = False,
 ) -> None:
     """Choose of each study the strongest reductions whose validation score is within its tolerance of dense runs."""
-    found = choose_all(studies, studies.as_posix())
-    write_whole(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    uses, installed = (OF_INTEGERS, INTEGER_PATH) if integers else (USES, PATH)
+    found = choose_all(studies, studies.as_posix(), uses)
+    write_whole(out or installed, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     for name, of_uses in found["sets"].items():
-        for use in ("dense", *USES):
+        for use in ("dense", *uses):
             one = of_uses[use]
             text = f"{one['run']}, seeds: {len(one['seeds'])}, {one['score']:g}" if one else "none"
             print(f"{name}, {use}: {text}")

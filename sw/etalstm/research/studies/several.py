@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 
 from etalstm.errors import RunError
+from etalstm.network.arithmetic import INT8
 from etalstm.network.execution import FLOAT32
 from etalstm.network.storage import DENSE
 from etalstm.research.studies.reduction import Reduction
@@ -23,6 +24,8 @@ ASSUMED = "trec"  # the study of a benchmark that has none
 DECIMALS = 3
 DENSE_RUN = Reduction(DENSE)
 
+INTEGERS = INT8.name
+
 Row = dict
 
 
@@ -32,27 +35,42 @@ def _only_ms(row: Row) -> bool:
 
 
 def _plain(row: Row) -> bool:
-    """Tell whether a run keeps compressed streams, computes in float32, and leaves out no part of MS2.
+    """Tell whether a run has all of :func:`_compressed`, in float32."""
+    return _compressed(row) and row["arithmetic"] == FLOAT32
+
+
+def _compressed(row: Row) -> bool:
+    """Tell whether a run keeps compressed streams, with weights as its arithmetic has them, and all of MS2 or nothing.
 
     Besides, it may prune δ, send changes of x and h only, and skip cells.
     """
     return (
         row["storage"] != DENSE
-        and row["weight_format"] == row["arithmetic"] == FLOAT32
+        and row["weight_format"] == FLOAT32
         and row["ms2_steps"] is None
         and not row["ms2_without"]
     )
 
 
-# For each use: whether a run serves it, the cost that the strongest run has least of, and the shares that count.
-USES: dict[str, tuple[Callable[[Row], bool], str, tuple[str, ...]]] = {
-    "eta": (_plain, "multiplications", ("delta", "local", "inputs", "cells_skipped")),
+Uses = dict[str, tuple[Callable[[Row], bool], str, tuple[str, ...]]]
+"""For each use: whether a run serves it, the cost that the strongest run has least of, and the shares that count."""
+
+SHARES = ("delta", "local", "inputs", "cells_skipped")
+USES: Uses = {
+    "eta": (_plain, "multiplications", SHARES),
     "ms1": (lambda row: _only_ms(row) and row["ms2"] is None, "footprint", ("delta", "local")),
     "ms2": (lambda row: _only_ms(row) and row["ms2"] is not None, "footprint", ("delta", "local", "cells_skipped")),
 }
+OF_INTEGERS: Uses = {
+    "eta": (
+        lambda row: _compressed(row) and row["arithmetic"] == INTEGERS and row["delta_digits"] is not None,
+        "multiplications",
+        (*SHARES, "digits"),
+    ),
+}
 
 
-def choose(folder: Path, name: str) -> dict:
+def choose(folder: Path, name: str, uses: Uses = USES) -> dict:
     """Choose from the study in a folder.
 
     A run may be chosen if its mean validation score is at most the score's tolerance worse than that of the dense runs.
@@ -60,7 +78,7 @@ def choose(folder: Path, name: str) -> dict:
 
     `folder`: holds ``density.json`` and ``density.md``, as ``eta-lstm research study`` leaves them. `name`: the
     folder's name in the result. Gives a dict: the study's file, command and units, its score's name, the tolerance,
-    and for each of ``dense`` and :data:`USES`: the run, its seeds, scores on both splits, and its shares. None for a
+    and for each of ``dense`` and `uses`: the run, its seeds, scores on both splits, and its shares. None for a
     use without a run within the tolerance. Raises :class:`RunError` if a file is not that of a study, or
     there are no dense runs, or a run has no validation score.
     """
@@ -78,7 +96,7 @@ def choose(folder: Path, name: str) -> dict:
         "dense": _described(dense, study, ("delta", "local")),
     }
     within = [row for row in rows if score.loss(row["validation"], dense["validation"]) <= score.tolerance]
-    for use, (meant, cost, shares) in USES.items():
+    for use, (meant, cost, shares) in uses.items():
         strongest = min(filter(meant, within), key=itemgetter(cost), default=None)
         chosen[use] = strongest and _described(strongest, study, shares)
     return chosen
@@ -87,22 +105,24 @@ def choose(folder: Path, name: str) -> dict:
 def _described(row: Row, study: dict, shares: tuple[str, ...]) -> dict:
     reduction = Reduction.of_run(row)
     seeds = [run["seed"] for run in study["runs"] if Reduction.of_run(run) == reduction]
+    skips_zeros = row["input_threshold"] != "0" or row["arithmetic"] == INTEGERS  # else the machine sends zeros, too
     found = {
         "delta": row["delta_density"],
+        "digits": row["delta_digits"],
         "local": row["local_density"],
-        "inputs": row["input_density"] if row["input_threshold"] != "0" else 1.0,  # else the machine sends zeros, too
+        "inputs": row["input_density"] if skips_zeros else 1.0,
         "cells_skipped": row["cells_skipped"],
     }
     scores = {name: round(row[name], DECIMALS + 1) for name in ("score", "validation")}
     return {"run": reduction.text, "seeds": seeds} | scores | {name: round(found[name], DECIMALS) for name in shares}
 
 
-def choose_all(folder: Path, name: str) -> dict:
+def choose_all(folder: Path, name: str, uses: Uses = USES) -> dict:
     """Choose from all studies of :data:`STUDIES` that a folder has; give the content of ``densities.json``."""
     found = {benchmark: study for benchmark, study in STUDIES.items() if (folder / study / "density.json").exists()}
     if ASSUMED not in found.values():
         raise RunError(f"{folder}: there must be a study {ASSUMED}, which stands for what has none")
-    sets = {study: choose(folder / study, f"{name}/{study}") for study in found.values()}
+    sets = {study: choose(folder / study, f"{name}/{study}", uses) for study in found.values()}
     return {"sets": sets, "benchmarks": found, "assumed": ASSUMED}
 
 

@@ -185,6 +185,8 @@ def summarise(study: dict) -> list[dict]:
             name: float(np.mean([run[name] for run in runs])) for name in (*SHARES, "real_footprint", "cells_skipped")
         }
         row["input_density"] = forward_multiplications(row)
+        digits = [run["delta_digits"] for run in runs if run.get("delta_digits") is not None]
+        row["delta_digits"] = float(np.mean(digits)) if len(digits) == len(runs) else None
         row["densities"] = {kind: float(np.mean([run["densities"][kind] for run in runs])) for kind in KINDS}
         row["local_density"] = float(np.mean(list(row["densities"].values())))
         row["saved"] = {key: float(np.mean([run["saved"][key] for run in runs])) for key in runs[0]["saved"]}
