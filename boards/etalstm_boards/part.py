@@ -47,7 +47,7 @@ KINDS = tuple(member.name for member in fields(Resources))
 _LABELS = {"lut": "LUTs", "dsp": "DSPs", "bram": "block RAMs", "uram": "ultra RAMs"}  # of the kinds that are estimated
 
 # As Yosys maps them; flip-flops are not estimated, nor LUTs of control logic.
-OF_PE = Resources(lut=338, dsp=4)  # multiplier 80, adder 156, operands 102 LUTs
+OF_PE = Resources(lut=354, dsp=4)  # multiplier 80, adder 156, operands 118 LUTs
 OF_ACTIVATION = Resources(lut=420, dsp=2)
 OF_COEFFICIENTS = Resources(bram=2)  # for READERS activation units
 OF_READER = Resources(bram=4)  # of a memory port of 256 bits: what is read ahead

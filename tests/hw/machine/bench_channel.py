@@ -338,7 +338,7 @@ async def stops_when_told(dut, cycles):
 async def names_the_engine_that_erred(dut):
     """The status stays until reset."""
     wrong = {
-        "vector": encode(Opcode.VECTOR, op=9, outer=1, inner=1),
+        "vector": encode(Opcode.VECTOR, op=max(COMMON_OPS) + 1, outer=1, inner=1),
         "load": encode(Opcode.LOAD, memory=Memory.SUMS, outer=1, inner=1),
         "store": encode(Opcode.STORE, memory=Memory.SCRATCH, lane_address=64, outer=1, inner=1),
         "mac": encode(Opcode.MAC, sums=32, tiles=1),

@@ -10,7 +10,7 @@ ELEMENTWISE = (1, 2, 3, 4, 6)
 UNEQUAL = 3  # PEs moved from outer products to MatMul, and back, around the best equal division
 # Element-wise operations on the PEs with dense storage: of a cell's forward and backward pass, and of each weight's
 # norm and update.
-OF_CELL, OF_WEIGHT = 4 + 27, 3 + 7
+OF_CELL, OF_WEIGHT = 4 + 27, 2 + 4
 
 
 def work(network: NetworkShape, batch: int, steps: int) -> dict[str, float]:

@@ -10,7 +10,7 @@ from etalstm_hw.config import preset
 from etalstm_hw.contract import Opcode, VectorOp
 from etalstm_sim.trials.products.shares import ELEMENTWISE, ShareSweep, halves, work
 
-ON_PES = (VectorOp.MULTIPLY, VectorOp.ADD, VectorOp.SUBTRACT)
+ON_PES = (VectorOp.MULTIPLY, VectorOp.ADD, VectorOp.SUBTRACT, VectorOp.ADD_SCALED, VectorOp.ADD_SQUARE)
 
 
 def test_the_work_is_that_of_the_programs():

@@ -5,7 +5,6 @@ import os
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import replace
-from itertools import count, islice
 
 import pytest
 
@@ -233,16 +232,23 @@ def test_a_wrong_model_is_noticed(found, monkeypatch, name):
     assert not holds(found)
 
 
-OF_PRODUCTS, ANY = 90, 60  # cases of integers: those that change a SEND or a PRODUCT, and the first of all
+# Cases of integers: the first of all, those that change a SEND or a PRODUCT, and those that change what a VECTOR does.
+ANY, OF_PRODUCTS, OF_OPERATIONS = 60, 90, 30
+OPERATION = ("op", "a_source", "b_source", "bits")
 
 
 @pytest.fixture(scope="module")
 def found_of_integers():
     """Cases of a machine whose products are integers."""
     with closing(NearValid("test-int8", 0, MACHINE)) as bench:
-        changes = ((number, *bench._cases.change(number)) for number in count(ANY))
-        own = (n for n, at, change in changes if opcode_of(at.programs[change.program], change) in OF_INTEGERS)
-        return [bench.run(number) for number in [*range(ANY), *islice(own, OF_PRODUCTS)]]
+        changed = [
+            (number, opcode_of(at.programs[change.program], change), change.field)
+            for number in range(ANY, 20 * ANY)
+            for at, change in [bench._cases.change(number)]
+        ]
+        products = [number for number, opcode, _ in changed if opcode in OF_INTEGERS][:OF_PRODUCTS]
+        operations = [n for n, opcode, field in changed if opcode == Opcode.VECTOR and field in OPERATION]
+        return [bench.run(number) for number in [*range(ANY), *products, *operations[:OF_OPERATIONS]]]
 
 
 def opcode_of(words, change):
