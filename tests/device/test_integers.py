@@ -143,11 +143,11 @@ def test_sums_of_gradients_are_refused_in_float32():
 
 
 @pytest.fixture
-def parted(monkeypatch):
-    """Gives a machine that divides batches into so many parts."""
+def parted(divide_batches):
+    """Gives a machine that works on batches in so many parts."""
 
     def divide(count):
-        monkeypatch.setattr("etalstm.device.machine.hardware.part_counts", lambda slices: [count])
+        divide_batches(count)
         return interpreter()
 
     return divide

@@ -36,11 +36,11 @@ def device_of(memory_bytes=MEMORY_BYTES):
 
 
 @pytest.fixture
-def always(monkeypatch):
-    """Makes all devices divide batches into so many parts, whatever memory they have."""
+def always(divide_batches):
+    """Gives a machine that works on batches in so many parts."""
 
     def divide(count):
-        monkeypatch.setattr("etalstm.device.machine.hardware.part_counts", lambda slices: [count])
+        divide_batches(count)
         return device_of()
 
     return divide

@@ -6,8 +6,7 @@ import numpy as np
 from numba import njit
 
 from etalstm.formats import codec
-from etalstm.golden import activation
-from etalstm.golden.arithmetic import add, finish, multiply, plus, times
+from etalstm.golden.arithmetic import finish, plus, times
 from etalstm.network.arithmetic import exponent_of
 from etalstm.plan.memory.tiling import ceil_div
 from etalstm.plan.program.volume import blocks_of, rows_of_a_lane
@@ -27,6 +26,7 @@ from etalstm_hw.contract import (
     VectorOp,
 )
 from etalstm_hw.contract.integers import largest_mantissa
+from tests.plan.float_operations import float_operation
 from tests.plan.integer_operations import integer_operation
 
 MINUS_ZERO = np.float32(-0.0)
@@ -244,7 +244,7 @@ class Interpreter:
                 places = 8 * (np.resize(np.arange(f["inner"], dtype=np.uint32), len(d)) % 4)[:, None]
                 scratch.view(np.uint32)[:, d] = integer_operation(op, *values, f["bits"], places)
             else:
-                scratch[:, d] = self._compute(op, *values, scratch[:, d], self.parameters[f["bits"]])
+                scratch[:, d] = float_operation(op, *values, scratch[:, d], self.parameters[f["bits"]])
 
     def _bytes(self, op, a, b, bits):
         """Give the bytes of a's integers, or of their digits."""
@@ -268,32 +268,6 @@ class Interpreter:
         taken = self._noted[number].copy()
         self._noted[number][:] = forgotten
         return taken
-
-    @staticmethod
-    def _compute(op, a, b, before, factor):
-        match op:
-            case VectorOp.MULTIPLY:
-                return multiply(a, b)
-            case VectorOp.ADD:
-                return add(a, b)
-            case VectorOp.SUBTRACT:
-                return add(a, -b)
-            case VectorOp.SIGMOID:
-                return activation.sigmoid(a)
-            case VectorOp.TANH:
-                return activation.tanh(a)
-            case VectorOp.SELECT:
-                return np.where(a != 0, b, before)
-            case VectorOp.SELECT_ZERO:
-                return np.where(a == 0, b, before)
-            case VectorOp.PACK:
-                return codec.pack_bf16(*np.broadcast_arrays(a, b))
-            case VectorOp.ADD_POSITIVE:
-                return np.where((a != 0) & ~np.signbit(a), add(a, b), before)
-            case VectorOp.ADD_SCALED:
-                return add(multiply(a, factor), b)
-            case VectorOp.ADD_SQUARE:
-                return add(multiply(a, a), b)
 
     def _scalars(self, f, group):
         """Give the nonzero scalars of a CAST in a group, and where they go.

@@ -14,8 +14,8 @@ from etalstm.research.studies.reduction import Reduction
 from etalstm_hw.contract import STREAM_BLOCK
 
 PATH, INTEGER_PATH = (Path(__file__).with_name(name) for name in ("densities.json", "integer_densities.json"))
-DIGITS, DELTA_BITS = 1.3, 15  # of each δ that is not zero, where no study has counted them; bits that they have
-SHARES = ("delta", "local", "inputs", "cells_skipped")  # of a chosen run
+# Where no study has counted them: digits of each δ that is not zero, the most that any study has, and the bits of δ.
+DIGITS, DELTA_BITS = 1.3, 15
 
 INSTEAD = {"eta": "ms1", "ms2": "ms1", "ms1": "dense"}
 """By use, the use whose shares stand in for it where no run of a study keeps the dense network's score."""

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 from etalstm.network.benchmarks import V100_OPERATIONS
 from etalstm.research.paper.cases import CASES, GIGA, together
-from etalstm.research.paper.densities import INSTEAD, SHARES, densities_of, sources
+from etalstm.research.paper.densities import INSTEAD, densities_of, sources
 from etalstm.research.paper.document import Block, Figure, Heading, Paragraph, Table, prose
 from etalstm.research.paper.figures import draw_kinds, draw_rates
 from etalstm.research.paper.requests import BOARDS, SHORT
 from etalstm.research.paper.study import CENTRE, Point, Study
+from etalstm.research.studies.reduction import SHARES
 
 COLUMNS = (
     "network", "machine", "ms", "GFLOP/s", "of peak", "GFLOP/s/W", "footprint, GB", "moved, GB",

@@ -21,6 +21,7 @@ NAMED: dict[str, Callable[[str], Any]] = {  # settings that a run may name behin
     "arithmetic": str,
     "delta_bits": int,
 }
+SHARES = ("delta", "local", "inputs", "cells_skipped")  # that a run leaves, as files of densities name them
 LATER = ("delta_target", "input_threshold", "weight_format", *NAMED)  # missing in runs of older studies
 
 

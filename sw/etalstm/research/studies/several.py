@@ -13,7 +13,7 @@ from etalstm.errors import RunError
 from etalstm.network.arithmetic import INT8
 from etalstm.network.execution import FLOAT32
 from etalstm.network.storage import DENSE
-from etalstm.research.studies.reduction import Reduction
+from etalstm.research.studies.reduction import SHARES, Reduction
 from etalstm.research.studies.study import read_command, read_study, summarise
 from etalstm.research.studies.subject import SCORES, Score, score_name
 
@@ -35,12 +35,12 @@ def _only_ms(row: Row) -> bool:
 
 
 def _plain(row: Row) -> bool:
-    """Tell whether a run has all of :func:`_compressed`, in float32."""
+    """Tell whether a run computes in float32, and is as :func:`_compressed` says."""
     return _compressed(row) and row["arithmetic"] == FLOAT32
 
 
 def _compressed(row: Row) -> bool:
-    """Tell whether a run keeps compressed streams, with weights as its arithmetic has them, and all of MS2 or nothing.
+    """Tell whether a run keeps compressed streams, has no narrow weights, and leaves out no part of MS2.
 
     Besides, it may prune δ, send changes of x and h only, and skip cells.
     """
@@ -55,7 +55,6 @@ def _compressed(row: Row) -> bool:
 Uses = dict[str, tuple[Callable[[Row], bool], str, tuple[str, ...]]]
 """For each use: whether a run serves it, the cost that the strongest run has least of, and the shares that count."""
 
-SHARES = ("delta", "local", "inputs", "cells_skipped")
 USES: Uses = {
     "eta": (_plain, "multiplications", SHARES),
     "ms1": (lambda row: _only_ms(row) and row["ms2"] is None, "footprint", ("delta", "local")),

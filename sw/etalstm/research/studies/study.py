@@ -160,12 +160,18 @@ def result_of(entries: list[dict]) -> dict:
     return result | {"saved": shares(iterations)}
 
 
+def _mean_of_all(runs: list[dict], name: str) -> float | None:
+    """Give the mean over runs, None if one has no such number: it was made before that was noted."""
+    known = [run[name] for run in runs if run.get(name) is not None]
+    return float(np.mean(known)) if len(known) == len(runs) else None
+
+
 def summarise(study: dict) -> list[dict]:
     """Average a study's runs over seeds.
 
     Gives a list of dicts: for each reduction, in the order of its first run: ``name``, ``seeds`` (how many),
-    ``seed_numbers`` (a list), mean ``score``, ``deviation`` (of one run; 0 for a single one), mean ``validation`` (None
-    if a run has none), means of ``others``, and the means of what a run costs.
+    ``seed_numbers`` (a list), mean ``score``, ``deviation`` (of one run; 0 for a single one), means of ``validation``
+    and ``delta_digits`` (None if a run has none), means of ``others``, and the means of what a run costs.
     """
     by_reduction: dict[Reduction, list[dict]] = {}
     for run in study["runs"]:
@@ -176,17 +182,13 @@ def summarise(study: dict) -> list[dict]:
         row = {"name": str(reduction), **dataclasses.asdict(reduction), "seeds": len(runs)}
         row["seed_numbers"] = sorted(run["seed"] for run in runs)
         row |= {"score": float(np.mean(scores)), "deviation": float(np.std(scores, ddof=1)) if len(runs) > 1 else 0.0}
-        # Studies made before the validation was noted have none.
-        validations = [run["validation"] for run in runs if run.get("validation") is not None]
-        row["validation"] = float(np.mean(validations)) if len(validations) == len(runs) else None
+        row |= {name: _mean_of_all(runs, name) for name in ("validation", "delta_digits")}
         others = runs[0].get("others", {})
         row["others"] = {name: float(np.mean([run["others"][name] for run in runs])) for name in others}
         row |= {
             name: float(np.mean([run[name] for run in runs])) for name in (*SHARES, "real_footprint", "cells_skipped")
         }
         row["input_density"] = forward_multiplications(row)
-        digits = [run["delta_digits"] for run in runs if run.get("delta_digits") is not None]
-        row["delta_digits"] = float(np.mean(digits)) if len(digits) == len(runs) else None
         row["densities"] = {kind: float(np.mean([run["densities"][kind] for run in runs])) for kind in KINDS}
         row["local_density"] = float(np.mean(list(row["densities"].values())))
         row["saved"] = {key: float(np.mean([run["saved"][key] for run in runs])) for key in runs[0]["saved"]}
