@@ -12,6 +12,8 @@ from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
+from etalstm.plan.memory.integer_tiling import ended_groups
+from etalstm.plan.memory.tiling import Span, cut
 from etalstm.plan.plan import FINISH, Plan
 from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
@@ -89,6 +91,25 @@ def test_only_changes_are_sent(name, sizes, batch, thresholds, refresh):
     how = Execution(Storage("ms1-bf16", 0.05), delta_inputs=DeltaInputs(thresholds, refresh), arithmetic=INT8)
     shape = TrainingShape(NetworkShape(*sizes), batch, 6, how, masked=batch > 3)
     assert_same_training(interpreted(preset(name)), shape, iterations=3, seed=3, skip_cells=0.7 if batch > 4 else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (2, [(0, 0), (0, 4), (4, 0), (4, 3)]),
+        (3, [(0, 0), (0, 4), (4, 3)]),
+        (4, [(0, 4), (4, 3)]),
+        (6, [(0, 4), (4, 3)]),
+        (8, [(0, 7)]),
+    ],
+)
+def test_a_word_of_four_tiles_is_made_where_its_last_one_is_computed(step, expected):
+    assert [ended_groups(span, 7) for span in cut(7, step)] == [Span(*each) for each in expected]
+
+
+def test_a_span_of_units_may_have_a_part_of_a_word():
+    plan = Plan(preset("test-int8"), NetworkShape(3, 40, 2), 5, 6, Execution(arithmetic=INT8))
+    assert [span.count for span in plan.map.layers[0].tiling.unit_spans] == [2, 2, 1]
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0], ids=["all cells", "no step"])

@@ -1,6 +1,7 @@
 """Programs of the forward pass with integers."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product, zip_longest
 from typing import Any
 
@@ -18,7 +19,7 @@ from etalstm.plan.integers.products import (
 from etalstm.plan.integers.send import ChangeSender, make_bytes
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import OPERANDS, Constant
-from etalstm.plan.memory.integer_tiling import AREAS
+from etalstm.plan.memory.integer_tiling import AREAS, ended_groups, most_earlier, sums_and_terms
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
 from etalstm.plan.memory.sent import TURNS
@@ -54,9 +55,12 @@ class IntegerForwardStage(ForwardStage):
         assert arrays, "a layer with integers has arrays for them"
         self._arrays, tiling = arrays, arrays.tiling
         self._config, self._area = config, config.queue_depth // (AREAS // len(OPERANDS) * len(arrays.of_sums))
-        most = max(span.count for span in self.tiling.unit_spans) * network.batch.size
-        self._z = scratch.take("sums", self.gates * most)
-        self._terms = scratch.take("terms", self.gates * most)
+        most = self.gates * max(span.count for span in self.tiling.unit_spans) * network.batch.size
+        self.sends_changes = bool(arrays.changes)
+        of_layer = self.gates, self.tiling.units, self.tiling.unit_spans
+        of_both = sums_and_terms(*of_layer, sends=self.sends_changes) * network.batch.size
+        self._z = scratch.take("sums and terms", of_both)
+        self._terms = self._z.at(most)
         self._bias = scratch.take("bias", tiling.rows)
         self._exponents = Exponents(emitter, scratch, arrays)
         self._of = {name: self._exponents.take() for name in ("x", "h")}
@@ -64,19 +68,18 @@ class IntegerForwardStage(ForwardStage):
         self._matrices = [self._columns(name, span) for name in ("h", "x") for span in self.tiling.unit_spans]
         self._stays = self._multiplier.fits(*self._matrices)
         self._changes: ChangeSender | None = None
-        self.sends_changes = bool(arrays.changes)
         if self.sends_changes:
             sends = network, self._layer.number, self._exponents, self._z, self._mask
             self._changes = ChangeSender(emitter, scratch, *sends)
         self.most_tiles = self._count_tiles(network)
 
     def _count_tiles(self, network: NetworkMap) -> int:
-        """As many as an area of sums holds, but half of them at most: the others are worked on meanwhile."""
-        batch = network.batch
+        """As many as an area of sums holds. Some others, or another span of units, are worked on meanwhile."""
+        batch, unit_spans = network.batch, self.tiling.unit_spans
         if self._stays or batch.count == 1:
             return 1
-        most = max(span.count for span in self.tiling.unit_spans)
-        return max(1, min(self._area // self._sums_of_span(most, batch.size), ceil_div(batch.count, 2)))
+        fits = self._area // self._sums_of_span(max(span.count for span in unit_spans), batch.size)
+        return max(1, min(fits, batch.count if len(unit_spans) > 1 else ceil_div(batch.count, 2)))
 
     def _sums_of_span(self, count: int, sequences: int) -> int:
         """Vectors of the sums of so many tiles of units in a stream, with one operand."""
@@ -194,24 +197,46 @@ class IntegerForwardStage(ForwardStage):
         return dict(zip(self._arrays.of_sums, places, strict=False))
 
     def _bring_sums(self, job: Job) -> None:
-        """Have also what was last sent of the output."""
-        if self._changes:
-            self._changes.bring(job)
+        """Have also the outputs of earlier spans that share words with these, and what was last sent."""
+        ended = self._ended(job)
+        earlier = job.span.first - ended.span.first
+        if ended.span.count and earlier:
+            (outputs,) = self._layer.outputs
+            location = outputs.at(job.step + 1, job.batch_tile, ended.span.first)
+            self._emitter.load(self._output_of(job, earlier), location, Traffic.ACTIVATIONS, 1, earlier * job.size)
+        if self._changes and ended.span.count:
+            self._changes.bring(ended)
         for name, (total, _) in () if self._refreshes(job.step) else self._totals.items():
             location = self._arrays.changes[name].sums.at(0, job.batch_tile, self.gates * job.span.first)
             self._emitter.load(total, location, Traffic.INTERMEDIATES, 1, job.row_tiles * job.size)
 
     def cells(self, job: Job) -> None:
-        """Compute the cells; then store what they give as integers, four tiles in a vector of words."""
+        """Compute the cells; then store the words of bytes that they complete, each of four tiles."""
         super().cells(job)
-        output, span, size = self._vectors.array(self._cell.output), job.span, job.size
-        if self._changes:
-            self._changes.send(job, output)
+        ended = self._ended(job)
+        output, span, size = self._output_of(job, job.span.first - ended.span.first), ended.span, job.size
+        if not span.count:
             return
-        make_bytes(self._emitter, VectorOp.BYTES, self._terms, output, self._exponents.constant(Constant.PLACES), job)
+        if self._changes:
+            self._changes.send(ended, output)
+            return
+        places = self._exponents.constant(Constant.PLACES)
+        make_bytes(self._emitter, VectorOp.BYTES, self._terms, output, places, ended)
         location = self._arrays.output.digits.at(job.step + 1, job.batch_tile, span.first // WORD_BYTES)
         groups = ceil_div(span.count, WORD_BYTES)
         self._emitter.store(self._terms, location, Traffic.ACTIVATIONS, 1, groups * size)
+
+    def _ended(self, job: Job) -> Job:
+        """Give a job of the groups that end in a job's span."""
+        return replace(job, span=ended_groups(job.span, self.tiling.units.tiles))
+
+    def _output_of(self, job: Job, earlier: int) -> Operand:
+        """Give where the output of a job lies, and in front of it that of so many tiles of earlier spans."""
+        return self._vectors.array(self._cell.output).at(-earlier * job.size)
+
+    @property
+    def _free(self) -> dict[str, int]:
+        return {self._cell.output: most_earlier(self.tiling.unit_spans) * self._network.batch.size}
 
 
 Shared = tuple[Job, ...]  # jobs of one span and of batch tiles that follow each other, which share loads of weights

@@ -8,7 +8,7 @@ from etalstm.plan.integers.exponents import Exponents
 from etalstm.plan.memory.digits import Digits
 from etalstm.plan.memory.integer_arrays import Constant, IntegerArrays
 from etalstm.plan.memory.integer_changes import Changes
-from etalstm.plan.memory.integer_tiling import vectors_of_changes
+from etalstm.plan.memory.integer_tiling import NUMBERS, most_ended, vectors_of_changes
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Parameter, Scratch
 from etalstm.plan.memory.tiling import ceil_div, cut
@@ -19,7 +19,6 @@ from etalstm_hw.contract import Traffic, VectorOp
 from etalstm_hw.contract.integers import PLANES, WEIGHT_BITS, WORD_BYTES
 
 CHANGE_BITS = WEIGHT_BITS + 1  # of a change, with its sign
-NUMBERS = 4  # vectors of each element: its integer, what was last sent, how that changes, whether it is sent
 
 
 @dataclass(frozen=True)
@@ -61,14 +60,14 @@ def make_bytes(
 
 
 class ChangeSender:
-    """Emits how a layer's output is sent, span by span.
+    """Emits how a layer's output is sent. The span of a job is that of groups that end in a span of cells.
 
     Integers and their changes are float32 numbers on a grid, which are exact. A change below the threshold becomes ±0
     by a multiplication.
 
     Parameters
     ----------
-    vectors : Operand    scratch memory, ``NUMBERS`` for each element
+    vectors : Operand    scratch memory, ``NUMBERS`` for each element of a job
     mask : Operand       the mask of the step at hand
     """
 
@@ -79,7 +78,7 @@ class ChangeSender:
         self._emitter, self._network, self._mask = emitter, network, mask if network.mask else None
         self._exponents, self._vectors = exponents, vectors
         tiling = network.layers[layer].tiling
-        most = vectors_of_changes(max(span.count for span in tiling.unit_spans)) * network.batch.size
+        most = vectors_of_changes(most_ended(tiling.unit_spans, tiling.units)) * network.batch.size
         self._receivers = [(each, scratch.take("what is sent", most)) for each in receivers_of(network, layer)]
 
     def _sent(self, step: int) -> Iterator[tuple[Receiver, Operand, int]]:

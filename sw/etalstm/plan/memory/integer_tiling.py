@@ -1,15 +1,19 @@
 """How a layer falls onto a machine whose products are integers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from etalstm.errors import PlanError
 from etalstm.network.cells.cell import Stage, count_vectors
-from etalstm.plan.memory.tiling import MASK_ARRAYS, BatchTiles, LayerTiling, Partition, Span, ceil_div, spans
+from etalstm.plan.memory.tiling import MASK_ARRAYS, BatchTiles, LayerTiling, Partition, Span, ceil_div, cut, spans
 from etalstm_hw.config import Config
 from etalstm_hw.contract.integers import PLANES, WORD_BYTES
 
 AREAS = 4  # of the partial sums: of x twice, of the other operand twice
+NUMBERS = (
+    4  # vectors of each element that is sent: its integer, what was last sent, how that changes, whether it is sent
+)
 
 # Scratch vectors
 OF_A_ROW = 6  # of each of a unit's rows: its bias and exponents, or sums of its bias and exponents
@@ -130,6 +134,15 @@ class IntegerTiling:
         return spans(self.rows, most)
 
 
+def ended_groups(span: Span, tiles: int) -> Span:
+    """Give the tiles of the groups that end in a span of a layer of so many tiles; the last group may be no whole one.
+
+    They begin before the span if their first tiles belong to spans before it. There may be none.
+    """
+    first, end = span.first // WORD_BYTES * WORD_BYTES, span.first + span.count
+    return Span(first, (end if end == tiles else end // WORD_BYTES * WORD_BYTES) - first)
+
+
 def vectors_of_changes(tiles: int) -> int:
     """Give the scratch vectors of each sequence for what is sent of some tiles of a layer's output to one receiver.
 
@@ -139,18 +152,41 @@ def vectors_of_changes(tiles: int) -> int:
     return (1 + PLANES + 2) * ceil_div(tiles, WORD_BYTES)
 
 
-def _of_sequence(config: Config, stage: Stage, tiles: int, sends: bool) -> int:
-    """Give the scratch vectors of each sequence for so many tiles of units; `sends`: changes of operands are sent.
+def _of_sequence(config: Config, stage: Stage, units: Partition, tiles: int, sends: bool) -> int:
+    """Give the scratch vectors of each sequence for spans of so many tiles; `sends`: changes of operands are sent.
 
-    Forward, sums and terms come to the arrays; backward, integers of δ, their digits, and a tile of columns.
+    Forward, sums and terms, and the outputs of earlier spans come to the arrays; backward, integers of δ, their digits,
+    and a tile of columns.
     """
     gates, columns = len(stage.gates), BUFFERS * config.tile_sums
-    forward = (count_vectors(stage.forward_arrays) + count_vectors(stage.local_arrays) + 2 * gates) * tiles
+    of_spans = cut(units.tiles, tiles)
+    sums = sums_and_terms(gates, units, of_spans, sends=sends)
+    forward = (count_vectors(stage.forward_arrays) + count_vectors(stage.local_arrays)) * tiles + sums
+    forward += most_earlier(of_spans)
     backward = (stage.vectors + gates + PLANES) * tiles + columns
     if sends:
-        forward += RECEIVERS * vectors_of_changes(tiles)
+        forward += RECEIVERS * vectors_of_changes(most_ended(of_spans, units))
         backward += columns + 1  # what is collected, and bytes that tell where
     return max(forward, backward) + MASK_ARRAYS
+
+
+def most_earlier(unit_spans: Sequence[Span]) -> int:
+    """Give how many tiles at most of a group belong to spans before the one that it ends in."""
+    return max(span.first % WORD_BYTES for span in unit_spans)
+
+
+def most_ended(unit_spans: Sequence[Span], units: Partition) -> int:
+    """Give how many tiles at most the groups have that end in a span."""
+    return max(ended_groups(span, units.tiles).count for span in unit_spans)
+
+
+def sums_and_terms(gates: int, units: Partition, unit_spans: Sequence[Span], *, sends: bool) -> int:
+    """Give the scratch vectors of each sequence for a span's sums and as many terms.
+
+    Those have also what is sent of the groups that end in it, if changes are.
+    """
+    of_sums = 2 * gates * max(span.count for span in unit_spans)
+    return max(of_sums, NUMBERS * most_ended(unit_spans, units) if sends else 0)
 
 
 def tile_integer_batch(config: Config, stage: Stage, hidden_size: int, batch: int, *, sends: bool) -> BatchTiles:
@@ -166,7 +202,7 @@ def tile_integer_batch(config: Config, stage: Stage, hidden_size: int, batch: in
     reserved = _reserved(config, gates, units)
     least_tiles = min(units.tiles, _span_step(config, gates))
     most = {
-        "scratch_depth": (config.scratch_depth - reserved) // _of_sequence(config, stage, least_tiles, sends),
+        "scratch_depth": (config.scratch_depth - reserved) // _of_sequence(config, stage, units, least_tiles, sends),
         "queue_depth": config.integer_streams
         * (config.queue_depth // (AREAS * config.tile_sums * ceil_div(gates * least_tiles, config.tile_sums))),
         "broadcast_words": sent.most_sequences,
@@ -181,19 +217,21 @@ def tile_integer_batch(config: Config, stage: Stage, hidden_size: int, batch: in
 
 
 def _cut_evenly(config: Config, batch: int, most: int) -> BatchTiles:
-    """Cut a batch so that streams have turns as even as can be; in two tiles at least if that costs no turn.
+    """Cut a batch so that streams have turns as even as can be, and δ as it is sent for dW has few blocks.
 
-    While the products of one tile are made, the cells of another are computed.
+    In two tiles at least if that costs no more: while the products of one are made, the cells of another are computed.
     """
-    streams = config.integer_streams
-    sizes = {most, max(1, most // streams) * streams, ceil_div(ceil_div(batch, 2), streams) * streams}
+    streams, block = config.integer_streams, WORD_BYTES * config.lanes
+    whole = (size // streams * streams for size in (most, block, ceil_div(batch, 2) + streams - 1))
+    sizes = {most, *(max(1, size) for size in whole)}
     every = [BatchTiles(batch, size, multiple=streams) for size in sorted(sizes) if size <= most]
-    return min(every, key=lambda tiles: (_turns(config, tiles), tiles.count == 1, tiles.count))
+    return min(every, key=lambda tiles: (*_costs(config, tiles), tiles.count == 1, tiles.count))
 
 
-def _turns(config: Config, tiles: BatchTiles) -> int:
-    """Count the sequences that a stream gets one after the other."""
-    return sum(config.of_stream(tiles.size_of(number)) for number in range(tiles.count))
+def _costs(config: Config, tiles: BatchTiles) -> tuple[int, int]:
+    """Count the sequences that a stream gets one after the other, and the blocks of all tiles' sequences."""
+    sizes, block = [tiles.size_of(number) for number in range(tiles.count)], WORD_BYTES * config.lanes
+    return sum(map(config.of_stream, sizes)), sum(ceil_div(size, block) for size in sizes)
 
 
 def _reserved(config: Config, gates: int, units: Partition) -> int:
@@ -202,8 +240,8 @@ def _reserved(config: Config, gates: int, units: Partition) -> int:
 
 
 def _span_step(config: Config, gates: int) -> int:
-    """Give of how many tiles of units a span is a multiple: of whole tiles of sums, and of whole groups."""
-    return max(config.tile_sums // gates, WORD_BYTES)
+    """Give of how many tiles of units a span is a multiple: of whole tiles of sums."""
+    return max(config.tile_sums // gates, 1)
 
 
 def tile_integer_layer(
@@ -214,10 +252,10 @@ def tile_integer_layer(
     gates, size = len(stage.gates), batch.size
     step = _span_step(config, gates)
     left = config.scratch_depth - _reserved(config, gates, units)
-    fitting = (tiles for tiles in range(1, units.tiles + 1) if _of_sequence(config, stage, tiles, sends) * size <= left)
+    of_scratch = partial(_of_sequence, config, stage, units, sends=sends)
     most = min(
         config.queue_depth // AREAS // (config.tile_sums * config.of_stream(size)) * config.tile_sums // gates,
-        max(fitting, default=0),
+        max((tiles for tiles in range(1, units.tiles + 1) if of_scratch(tiles) * size <= left), default=0),
     )
     most = max(step, most if most >= units.tiles else most // step * step)
     count = ceil_div(units.tiles, most)

@@ -65,7 +65,7 @@ class ForwardStage:
         self._sums_of_products = self._make_sums(config, products, shares, skips)
         self._cell, self._stage, self.products = layer.cell, layer.stage, layer.stage.products
         most = max(span.count for span in tiling.unit_spans) * network.batch.size
-        self._vectors = Vectors(emitter, scratch, most)
+        self._vectors = Vectors(emitter, scratch, most, self._free)
         self._vectors.take(self._stage.forward_arrays)
         self._mask = scratch.take("the mask", network.batch.size)
         if layer.storage.compressed:
@@ -76,6 +76,11 @@ class ForwardStage:
         self._has_maps = any(sums.has_maps for sums in self._sums_of_products)
         if layer.operands_sent:
             self._send(layer.operands_sent, scratch, most)
+
+    @property
+    def _free(self) -> dict[str, int]:
+        """Vectors of scratch memory that are left free in front of an array, by name."""
+        return {}
 
     def _make_sums(
         self, config: Config, products: tuple[LayerArrays, ...], shares: bool, skips: bool

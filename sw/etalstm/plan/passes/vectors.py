@@ -1,6 +1,8 @@
 """A cell's named vectors in the scratch memory, its operations on them, and the streams in which it keeps some."""
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 
 from etalstm.network.cells.cell import Array
 from etalstm.network.cells.operation import CONDITIONAL, Operation
@@ -24,11 +26,12 @@ _CONSTANTS = {"0": ZERO, "-0": MINUS_ZERO, "1": ONE}
 class Vectors:
     """The vectors of one phase: an array of n vectors lies as [tile][n][b], for any number of tiles and sequences.
 
-    `most`: tiles of units, times sequences, that are worked on at a time.
+    `most`: tiles of units, times sequences, that are worked on at a time. `free`: how many vectors are left free in
+    front of the array of a name.
     """
 
-    def __init__(self, emitter: Emitter, scratch: Scratch, most: int):
-        self._emitter, self._scratch, self._most = emitter, scratch, most
+    def __init__(self, emitter: Emitter, scratch: Scratch, most: int, free: Mapping[str, int] = MappingProxyType({})):
+        self._emitter, self._scratch, self._most, self._free = emitter, scratch, most, free
         self._places: dict[str, tuple[Operand, int, Array]] = {}
 
     def take(self, layout: tuple[Array, ...]) -> None:
@@ -37,7 +40,8 @@ class Vectors:
         Raises ``PlanError`` if it is full.
         """
         for array in layout:
-            base = self._scratch.take(", ".join(column[0] for column in array), len(array) * self._most)
+            free = max(self._free.get(name, 0) for column in array for name in column)
+            base = self._scratch.take(", ".join(column[0] for column in array), free + len(array) * self._most).at(free)
             for number, column in enumerate(array):
                 self._places |= {name: (base, number, array) for name in column}
 
