@@ -269,4 +269,4 @@ def test_little_logic_lies_between_registers_at_the_fastest_clock(yosys, monkeyp
     """docs/vcu128.md says how much. Modules are not cut into units, as for the card Vivado optimises across them."""
     monkeypatch.setattr(units, "LEAST_LINES", 1 << 30)
     deepest = report(component_verilog(TwoUsers()), "top").deepest.deepest
-    assert deepest.levels <= 5, f"{deepest.levels} levels from {deepest.start} to {deepest.end}"
+    assert deepest.levels <= 6, f"{deepest.levels} levels from {deepest.start} to {deepest.end}"

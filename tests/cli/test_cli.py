@@ -16,8 +16,11 @@ from etalstm.cli.main import run
 from etalstm.errors import ToolchainError
 from etalstm_boards.integers import LANES, PES
 from etalstm_boards.part import Resources
+from etalstm_boards.resources.delays import Delay
 from etalstm_boards.resources.depth import Path
+from etalstm_boards.resources.limits import GOAL_LEVELS, MOST_LEVELS
 from etalstm_boards.resources.report import Report, Row
+from etalstm_boards.resources.step import Step
 
 
 def test_train_writes_metrics_and_checkpoint(tmp_path, capsys):
@@ -125,9 +128,11 @@ def test_a_signal_ends_a_process_with_a_checkpoint_and_its_exit_code(tmp_path, n
 
 
 def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, capsys):
-    path = Path(weight=13 << 20, start="a", end="b of channel")
+    path = Path(Step(6_430, luts=11, chains=2), "a", "b of channel", 17)
+    slower = Path(Step(7_100, luts=4, multipliers=2), "c", "d of channel", 3)
     each = Resources(lut=1_000, ff=2_000, dsp=64, bram=Fraction(17, 2), uram=16)
-    rows = [Row("channel", 40, each, 1_200, path, {"queue": "URAM"}), Row("top", 1, Resources(lut=7), 7, None, {})]
+    top = Row("top", 1, Resources(lut=7), 7, None, None, {})
+    rows = [Row("channel", 40, each, 1_200, path, slower, {"queue": "URAM"}), top]
     command = importlib.import_module("etalstm.cli.hw.resources")
     monkeypatch.setattr(command, "report", lambda verilog, top, progress: Report(rows))
     monkeypatch.setattr(command.generate, "verilog", lambda config, integer_pe: "")
@@ -137,8 +142,12 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
     assert shown["share"]["uram"] == 640 / 960
     assert shown["unpaired_lut"] == 48_007
     assert shown["deepest"] == {
-        "module": "channel", "levels": 13, "carry_chains": 0, "multipliers": 0, "from": "a", "to": "b of channel"
+        "module": "channel", "levels": 13, "luts": 11, "carry_chains": 2, "multipliers": 0, "delay_ns": 6.43,
+        "readers": 17, "from": "a", "to": "b of channel",
     }  # fmt: skip
+    assert [(path["module"], path["delay_ns"], path["levels"]) for path in shown["slowest"]] == [("channel", 7.1, 10)]
+    assert shown["levels"] == {"goal": GOAL_LEVELS, "allowed": MOST_LEVELS}
+    assert shown["delays"]["lut"] == {"ps": Delay.LUT.ps, "source": Delay.LUT.source}
     assert [(module["name"], module["instances"]) for module in shown["modules"]] == [("channel", 40), ("top", 1)]
     assert set(shown) == {
         "preset",
@@ -148,6 +157,9 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
         "share",
         "unpaired_lut",
         "deepest",
+        "slowest",
+        "levels",
+        "delays",
         "modules",
         "too_much",
         "caveats",
@@ -158,25 +170,29 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
         "40,007" in table
         and "48,007" in table
         and "66.7%" in table
-        and "3 levels from a to b of channel" in table
+        and f"Goal: {GOAL_LEVELS} levels, for 250 MHz; 1 modules have more" in table
         and "upper" in table
     )
     assert run(["hw", "resources", "--preset", "abacus"]) == 2
 
 
+_TOO_DEEP = f"{MOST_LEVELS + 1} levels to b in {{}}, the limit is {MOST_LEVELS}"
+
+
 @pytest.mark.parametrize(
     ("name", "levels", "lut", "message"),
     [
-        ("top.abacus", 12, 1_042_000, None),
-        ("top.abacus", 12, 1_044_000, "80.1% of the part's lut, the limit is 80%"),
-        ("top.abacus", 13, 1_000, "13 levels to b in top.abacus, the limit is 12"),
-        ("channel.load", 13, 1_000, None),  # of which limits.py says why
+        ("top.abacus", MOST_LEVELS, 1_042_000, None),
+        ("top.abacus", MOST_LEVELS, 1_044_000, "80.1% of the part's lut, the limit is 80%"),
+        ("top.abacus", MOST_LEVELS + 1, 1_000, _TOO_DEEP.format("top.abacus")),
+        ("channel.load", MOST_LEVELS + 1, 1_000, _TOO_DEEP.format("channel.load")),
+        ("top.sequencer", MOST_LEVELS + 1, 1_000, _TOO_DEEP.format("top.sequencer")),
     ],
 )
 def test_report_resources_checks_the_limits(monkeypatch, capsys, name, levels, lut, message):
-    path = Path(weight=levels << 20, start="a", end="b")
+    path = Path(Step(luts=levels - 4, chains=1, multipliers=1), "a", "b", 1)
     command = importlib.import_module("etalstm.cli.hw.resources")
-    rows = [Row(name, 1, Resources(lut=lut), lut, path, {})]
+    rows = [Row(name, 1, Resources(lut=lut), lut, path, path, {})]
     monkeypatch.setattr(command, "report", lambda verilog, top, progress: Report(rows))
     monkeypatch.setattr(command.generate, "verilog", lambda config, integer_pe: "")
     assert run(["hw", "resources", "--preset", "test"]) == 0
@@ -190,7 +206,8 @@ def test_report_resources_checks_the_limits(monkeypatch, capsys, name, levels, l
 def test_report_resources_counts_the_units_of_the_integer_machine(monkeypatch, capsys):
     command = importlib.import_module("etalstm.cli.hw.resources")
     texts = []
-    row = Row("top", 1, Resources(lut=7, dsp=128), 7, Path(weight=7 << 20, start="a", end="b"), {})
+    path = Path(Step(luts=7), "a", "b", 1)
+    row = Row("top", 1, Resources(lut=7, dsp=128), 7, path, path, {})
     monkeypatch.setattr(command, "report", lambda verilog, top, progress: texts.append(verilog) or Report([row]))
     assert run(["hw", "resources", "--integers", "--json"]) == 0
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -201,7 +218,8 @@ def test_report_resources_counts_the_units_of_the_integer_machine(monkeypatch, c
 def test_report_resources_puts_machines_beside_each_other(monkeypatch, capsys):
     def found(verilog, top, progress):
         channels = verilog.count("channel channel")
-        return Report([Row("channel", channels, Resources(lut=13_038), 13_038, Path(5 << 20, "a", "b"), {})])
+        path = Path(Step(3_250, luts=5), "a", "b", 1)
+        return Report([Row("channel", channels, Resources(lut=13_038), 13_038, path, path, {})])
 
     command = importlib.import_module("etalstm.cli.hw.resources")
     monkeypatch.setattr(command, "report", found)

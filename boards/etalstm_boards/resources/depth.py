@@ -1,21 +1,25 @@
-"""Finds the deepest logic between registers, across the borders of units.
+"""Finds the paths between registers with most logic, and those that take longest, across the borders of units.
 
-Paths start and end at flip-flops, memories, DSP slices with registers and the ports of the whole design. A path's
-depth is its number of LUTs. Multipliers (DSP slices without registers) and carry chains are counted separately, a chain
-of any length once; multiplexers behind the LUTs of a slice are not counted. A distributed RAM's read and a shift
-register's tap are LUTs.
+Paths start and end at flip-flops, memories, the registers of DSP slices, and the ports of the whole design. ``step``
+says what counts as a level, ``delays`` what takes how long. A distributed RAM's read and a shift register's tap are
+LUTs.
+
+A net's readers are known within its unit and below. In the unit that has its source, those outside are not counted for
+the readers inside.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from etalstm_boards.resources.graph import Graph, Part
+from etalstm_boards.resources.nets import Nets, Pin
+from etalstm_boards.resources.primitives import add_primitive
+from etalstm_boards.resources.step import Order, Step
 from etalstm_boards.resources.synthesis import Cell, Netlist
 
-_CHAIN, _MULTIPLIER, _LUT = 1, 1 << 10, 1 << 20  # sums of these order by LUTs, then multipliers, then chains
-
-_MUXES = ("MUXF7", "MUXF8", "MUXF9")
-_RAM_ADDRESSES = {"DPO": "DPRA", "SPO": "A"}  # RAM64X1D and its kin; those with DOA … DOH read by ADDRA … ADDRH
+PortBit = tuple[int, int]
+"""A bit of a port: number of the port in the unit's list, number of the bit."""
 
 
 @dataclass(frozen=True)
@@ -24,74 +28,54 @@ class Path:
 
     Members
     -------
-    weight : LUTs, multipliers and chains in one number that orders paths
+    step : its logic and its delay
     start, end : names of the register or port at its ends
+    readers : of its net with most of them
     """
 
-    weight: int
+    step: Step
     start: str
     end: str
+    readers: int
 
     @property
     def levels(self) -> int:
-        """LUTs on the path."""
-        return self.weight // _LUT
+        """LUTs, carry chains and multipliers in one number."""
+        return self.step.levels
 
     @property
-    def multipliers(self) -> int:
-        """DSP slices on the path."""
-        return self.weight % _LUT // _MULTIPLIER
-
-    @property
-    def carry_chains(self) -> int:
-        """Carry chains on the path."""
-        return self.weight % _MULTIPLIER
+    def delay_ns(self) -> float:
+        """Estimated delay from clock to clock, with setup."""
+        return self.step.ps / 1000
 
 
 @dataclass
 class Timing:
-    """The timing of a unit as seen from outside. Port bits are pairs: number of the port in the unit's list, bit.
+    """The timing of a unit as seen from outside.
 
     Members
     -------
-    ends : for each input bit the deepest logic to a register: weight, name of the register
-    starts : for each output bit the deepest logic from a register: weight, name of the register
-    through : for each output bit the weight of the deepest logic from each input bit that reaches it
-    deepest : the deepest path that has both ends in the unit or its subunits, except paths inside of one subunit
+    ends : for each input bit the worst part of a path from there to a register
+    starts : for each output bit the worst part of a path from a register to there
+    through : for each output bit the weight of the worst logic from each input bit that reaches it, and the readers of
+        its net with most of them
+    readers : for each bit the pins that read it in the unit
+    worst : the worst path that has both ends in the unit or its subunits, except paths inside of one subunit
     """
 
-    ends: dict = field(default_factory=dict)
-    starts: dict = field(default_factory=dict)
-    through: dict = field(default_factory=lambda: defaultdict(dict))
-    deepest: Path | None = None
+    ends: dict[PortBit, Part] = field(default_factory=dict)
+    starts: dict[PortBit, Part] = field(default_factory=dict)
+    through: dict[PortBit, dict[PortBit, tuple[int, int]]] = field(default_factory=lambda: defaultdict(dict))
+    readers: dict[PortBit, int] = field(default_factory=dict)
+    worst: Path | None = None
 
 
-class _Graph:
-    """Nets, the logic between them, and where paths start and end."""
-
-    def __init__(self):
-        self.edges: dict[int, list[tuple[int, int]]] = defaultdict(list)  # into a net: from, weight
-        self.starts: dict[int, tuple[int, str]] = {}
-        self.ends: dict[int, tuple[int, str]] = {}
-
-    def edge(self, source, target, weight: int):
-        if isinstance(source, int) and isinstance(target, int):
-            self.edges[target].append((source, weight))
-
-    def start(self, net, weight: int, name: str):
-        self.starts[net] = max(self.starts.get(net, (-1, "")), (weight, name))
-
-    def end(self, net, weight: int, name: str):
-        if isinstance(net, int):
-            self.ends[net] = max(self.ends.get(net, (-1, "")), (weight, name))
+Stub = tuple[Timing, str, tuple[str, ...]]
+"""What a cell stands for: a unit's timing, its name, its ports in order."""
 
 
 def timing(
-    netlist: Netlist,
-    ports: tuple[str, ...],
-    stubs: Mapping[str, tuple[Timing, str, tuple[str, ...]]],
-    *,
-    outermost: bool = False,
+    netlist: Netlist, ports: tuple[str, ...], stubs: Mapping[str, Stub], order: Order, *, outermost: bool = False
 ) -> Timing:
     """Follow every path of a unit.
 
@@ -99,7 +83,8 @@ def timing(
     ----------
     netlist : Netlist
     ports : names of its ports, in order
-    stubs : for each cell type that stands for a unit: its timing, its name, its ports in order
+    stubs : for each cell type that stands for a unit, the unit
+    order : which of two paths is worse
     outermost : bool
         Paths start and end at the unit's own ports, too.
 
@@ -108,67 +93,83 @@ def timing(
     ValueError
         If the logic has a loop; the message names a register or cell that it drives.
     """
-    graph = _Graph()
-    carries = {bit for cell in netlist.cells if cell.type == "CARRY4" for bit in cell.outputs["CO"]}
-    for cell in netlist.cells:
-        if cell.type in stubs:
-            _add_unit(graph, cell, *stubs[cell.type])
-        else:
-            _add_primitive(graph, cell, carries)
     inputs = {bit: (ports.index(port), n) for port, bits in netlist.inputs.items() for n, bit in enumerate(bits)}
     outputs = [((ports.index(p), n), bit) for p, bits in netlist.outputs.items() for n, bit in enumerate(bits)]
+    units = [(cell, stubs[cell.type]) for cell in netlist.cells if cell.type in stubs]
+    primitives = [cell for cell in netlist.cells if cell.type not in stubs]
+    below = [pin for cell, unit in units for pin in _pins(cell, *unit)]
+    graph = Graph(order, Nets(primitives, below, () if outermost else inputs))
+    for cell in primitives:
+        add_primitive(graph, cell)
+    for cell, unit in units:
+        _add_unit(graph, cell, *unit)
     if outermost:
         for bit, (port, _) in inputs.items():
-            graph.start(bit, 0, f"port {ports[port]}")
+            graph.start(bit, Step(), f"port {ports[port]}")
         for (port, _), bit in outputs:
-            graph.end(bit, 0, f"port {ports[port]}")
-    return _follow(graph, inputs, outputs)
+            graph.end(bit, Step(), Pin.INNER, f"port {ports[port]}")
+    result = _follow(graph, inputs, outputs)
+    result.readers = {port_bit: graph.nets.readers[bit] for bit, port_bit in inputs.items()}
+    result.readers |= {port_bit: graph.nets.readers[bit] for port_bit, bit in outputs if isinstance(bit, int)}
+    return result
 
 
-def _follow(graph: _Graph, inputs: Mapping[int, tuple], outputs: Iterable[tuple]) -> Timing:
+def _follow(graph: Graph, inputs: Mapping[int, PortBit], outputs: Iterable[tuple[PortBit, int]]) -> Timing:
     """Propagate the starts forward and the ends backward through the nets, in topological order."""
     result = Timing()
     order = _sort(graph, [*graph.ends, *(bit for _, bit in outputs if isinstance(bit, int))])
-    arrivals: dict[int, tuple[int, str]] = {}
+    arrivals: dict[int, Part] = {}
     for net in order:
         arriving = [
-            (arrivals[s][0] + weight, arrivals[s][1]) for s, weight in graph.edges.get(net, ()) if s in arrivals
+            Part(before.weight + weight, before.name, max(before.readers, readers))
+            for source, weight, readers in graph.edges.get(net, ())
+            if (before := arrivals.get(source))
         ]
         if net in graph.starts:
             arriving.append(graph.starts[net])
         if arriving:
             arrivals[net] = max(arriving)
     meeting = [
-        (arrivals[net][0] + end[0], arrivals[net][1], end[1]) for net, end in graph.ends.items() if net in arrivals
+        (arrival.weight + after.weight, arrival.name, after.name, max(arrival.readers, after.readers))
+        for net, after in graph.ends.items()
+        if (arrival := arrivals.get(net))
     ]
-    result.deepest = Path(*max(meeting)) if meeting else None
+    if meeting:
+        weight, start, end, readers = max(meeting)
+        result.worst = Path(graph.order.step(weight), start, end, readers)
     result.starts = {port_bit: arrivals[bit] for port_bit, bit in outputs if bit in arrivals}
 
     departures = dict(graph.ends)
     for net in reversed(order):
-        if net in departures:
-            for source, weight in graph.edges.get(net, ()):
-                candidate = (departures[net][0] + weight, departures[net][1])
+        if after := departures.get(net):
+            for source, weight, readers in graph.edges.get(net, ()):
+                candidate = Part(after.weight + weight, after.name, max(after.readers, readers))
                 departures[source] = max(departures.get(source, candidate), candidate)
     result.ends = {port_bit: departures[bit] for bit, port_bit in inputs.items() if bit in departures}
     _cross(graph, order, inputs, outputs, result)
     return result
 
 
-def _cross(graph: _Graph, order: list[int], inputs: Mapping[int, tuple], outputs: Iterable[tuple], result: Timing):
+def _cross(
+    graph: Graph,
+    order: list[int],
+    inputs: Mapping[int, PortBit],
+    outputs: Iterable[tuple[PortBit, int]],
+    result: Timing,
+):
     """Find the combinational paths from inputs to outputs."""
     wanted = {bit for _, bit in outputs}
     for net in reversed(order):
         if net in wanted:
-            wanted.update(source for source, _ in graph.edges.get(net, ()))
-    reached: dict[int, dict] = {}
+            wanted.update(source for source, _, _ in graph.edges.get(net, ()))
+    reached: dict[int, dict[PortBit, tuple[int, int]]] = {}
     for net in order:
         if net not in wanted:
             continue
-        here = {inputs[net]: 0} if net in inputs else {}
-        for source, weight in graph.edges.get(net, ()):
-            for port_bit, before in reached.get(source, {}).items():
-                here[port_bit] = max(here.get(port_bit, 0), before + weight)
+        here = {inputs[net]: (0, 0)} if net in inputs else {}
+        for source, weight, readers in graph.edges.get(net, ()):
+            for port_bit, (before, most) in reached.get(source, {}).items():
+                here[port_bit] = max(here.get(port_bit, (0, 0)), (before + weight, max(most, readers)))
         if here:
             reached[net] = here
     for port_bit, bit in outputs:
@@ -176,7 +177,7 @@ def _cross(graph: _Graph, order: list[int], inputs: Mapping[int, tuple], outputs
             result.through[port_bit] = reached[bit]
 
 
-def _sort(graph: _Graph, last: Iterable[int]) -> list[int]:
+def _sort(graph: Graph, last: Iterable[int]) -> list[int]:
     """Order the nets that lead to `last` topologically."""
     order: list[int] = []
     state: dict[int, str] = {}
@@ -185,13 +186,14 @@ def _sort(graph: _Graph, last: Iterable[int]) -> list[int]:
         state.setdefault(net, "open")
         while stack:
             here, sources = stack[-1]
-            for source, _ in sources:
+            for source, _, _ in sources:
                 if source not in state:
                     state[source] = "open"
                     stack.append((source, iter(graph.edges.get(source, ()))))
                     break
                 if state[source] == "open":
-                    raise ValueError(f"the logic has a loop through net {source} {graph.ends.get(net, (0, ''))[1]}")
+                    driven = graph.ends[net].name if net in graph.ends else ""
+                    raise ValueError(f"the logic has a loop through net {source} {driven}")
             else:
                 state[here] = "done"
                 order.append(here)
@@ -199,54 +201,27 @@ def _sort(graph: _Graph, last: Iterable[int]) -> list[int]:
     return order
 
 
-def _add_primitive(graph: _Graph, cell: Cell, carries: set):
-    kind = cell.type
-    pins = [(port, bit) for port, bits in cell.inputs.items() for bit in bits]
-    outs = [(port, bit) for port, bits in cell.outputs.items() for bit in bits if isinstance(bit, int)]
-    if kind == "INV" or (kind.startswith("LUT") and kind[3:].isdigit()) or kind in _MUXES:
-        for _, out in outs:
-            for _, bit in pins:
-                graph.edge(bit, out, 0 if kind in _MUXES else _LUT)
-    elif kind == "CARRY4":
-        for _, out in outs:
-            for _, bit in pins:
-                graph.edge(bit, out, 0 if bit in carries else _CHAIN)
-    elif kind == "DSP48E2" and not cell.registered:
-        for _, out in outs:
-            for _, bit in pins:
-                graph.edge(bit, out, _MULTIPLIER)
-    else:
-        for port, out in outs:
-            graph.start(out, 0, cell.name)
-            address = _read_address(kind, port)
-            for bit in cell.inputs.get(address, ()) if address else ():
-                graph.edge(bit, out, _LUT)
-        for port, bit in pins:
-            graph.end(bit, 0, f"{cell.name} ({port})" if kind.startswith("FD") and port != "D" else cell.name)
+def _net(cell: Cell, ports: tuple[str, ...], port_bit: PortBit) -> int | str:
+    port, bit = port_bit
+    bits = cell.outputs.get(ports[port]) or cell.inputs.get(ports[port]) or []
+    return bits[bit] if bit < len(bits) else "x"
 
 
-def _read_address(kind: str, port: str) -> str | None:
-    """Name the port with a combinational path to an output: the address of distributed RAMs and shift registers."""
-    if kind.startswith("SRL"):
-        return "A"
-    if not kind.startswith("RAM") or kind.startswith("RAMB"):
-        return None
-    return _RAM_ADDRESSES.get(port) or port.replace("DO", "ADDR")
+def _pins(cell: Cell, timing: Timing, name: str, ports: tuple[str, ...]) -> Iterable[tuple[int, int]]:
+    """Give the nets at a unit's ports, each with the pins in the unit that read it."""
+    for port_bit, readers in timing.readers.items():
+        if isinstance(net := _net(cell, ports, port_bit), int):
+            yield net, readers
 
 
-def _add_unit(graph: _Graph, cell: Cell, timing: Timing, name: str, ports: tuple[str, ...]):
-    def nets(port_bit):
-        port, bit = port_bit
-        bits = cell.outputs.get(ports[port]) or cell.inputs.get(ports[port]) or []
-        return bits[bit] if bit < len(bits) else "x"
-
-    for port_bit, (weight, end) in timing.ends.items():
-        graph.end(nets(port_bit), weight, _below(name, end))
-    for port_bit, (weight, start) in timing.starts.items():
-        graph.start(nets(port_bit), weight, _below(name, start))
+def _add_unit(graph: Graph, cell: Cell, timing: Timing, name: str, ports: tuple[str, ...]):
+    for port_bit, end in timing.ends.items():
+        graph.add_end(_net(cell, ports, port_bit), end._replace(name=_below(name, end.name)))
+    for port_bit, start in timing.starts.items():
+        graph.add_start(_net(cell, ports, port_bit), start._replace(name=_below(name, start.name)))
     for port_bit, sources in timing.through.items():
-        for source, weight in sources.items():
-            graph.edge(nets(source), nets(port_bit), weight)
+        for source, (weight, readers) in sources.items():
+            graph.add_edge(_net(cell, ports, source), _net(cell, ports, port_bit), weight, readers)
 
 
 def _below(unit: str, name: str) -> str:

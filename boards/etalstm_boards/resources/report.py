@@ -11,6 +11,7 @@ from etalstm_boards.part import Resources
 from etalstm_boards.resources.count import count
 from etalstm_boards.resources.depth import Path, Timing, timing
 from etalstm_boards.resources.packing import pairs
+from etalstm_boards.resources.step import BY_DELAY, BY_LEVELS, Order
 from etalstm_boards.resources.synthesis import Netlist, synthesise
 from etalstm_boards.resources.units import Hierarchy, Unit
 
@@ -25,7 +26,8 @@ class Row:
     instances : of it in the design
     each : resources of one instance, without the units that it uses; LUTs are paired if they fit
     unpaired : LUTs of one instance without pairing: an upper bound
-    deepest : the deepest path that ends in it or meets in it; none if it has no logic between registers
+    deepest : the path with most levels that ends in it or meets in it; none if it has no logic between registers
+    slowest : likewise the path with the longest estimated delay
     memories : for each memory the primitive that it is mapped to, in one instance
     """
 
@@ -34,6 +36,7 @@ class Row:
     each: Resources
     unpaired: int | Fraction
     deepest: Path | None
+    slowest: Path | None
     memories: Mapping[str, str]
 
     @property
@@ -60,8 +63,14 @@ class Report:
 
     @property
     def deepest(self) -> Row:
-        """The row with the deepest path."""
-        return max(self.rows, key=lambda row: row.deepest.weight if row.deepest else -1)
+        """The row with the path that has most levels."""
+        return max(self.rows, key=lambda row: row.deepest.levels if row.deepest else -1)
+
+    @property
+    def by_delay(self) -> list[tuple[Row, Path]]:
+        """The rows that have a path, each with its slowest one, the slowest of all first."""
+        found = [(row, row.slowest) for row in self.rows if row.slowest]
+        return sorted(found, key=lambda pair: -pair[1].delay_ns)
 
 
 def report(verilog: str, top: str, progress: Callable[[str], None] = lambda _: None) -> Report:
@@ -85,15 +94,17 @@ def report(verilog: str, top: str, progress: Callable[[str], None] = lambda _: N
     instances = _instances(units)
     netlists = _synthesise(units, progress)
     rows: list[Row] = []
-    timings: dict[str, Timing] = {}
+    timings: dict[Order, dict[str, Timing]] = {BY_LEVELS: {}, BY_DELAY: {}}
     for key, unit in units.items():
         netlist = netlists[key]
-        stubs = {stub: (timings[child], units[child].name, ports) for stub, (child, ports) in unit.stubs.items()}
         last = key == next(reversed(units))
-        timings[key] = timing(netlist, unit.ports, stubs, outermost=last)
-        alone = count(netlist.cells, stubs)
+        for order, found in timings.items():
+            stubs = {stub: (found[child], units[child].name, ports) for stub, (child, ports) in unit.stubs.items()}
+            found[key] = timing(netlist, unit.ports, stubs, order, outermost=last)
+        deepest, slowest = (found[key].worst for found in timings.values())
+        alone = count(netlist.cells, unit.stubs)
         each = replace(alone, lut=alone.lut - pairs(netlist.cells))
-        rows.append(Row(unit.name, instances[key], each, alone.lut, timings[key].deepest, netlist.memories))
+        rows.append(Row(unit.name, instances[key], each, alone.lut, deepest, slowest, netlist.memories))
     return Report(sorted(rows, key=lambda row: -row.total.lut))
 
 

@@ -28,6 +28,7 @@ _CACHED = "cells.json 1"  # the cached form of a netlist; count it up when `_red
 _MODULE_COMMAND = "import sys; from pyosys import libyosys; libyosys.run_pass(sys.argv[2], libyosys.Design())"
 _MEMORY = re.compile(r"mapping memory (\S+) via \$__XILINX_(\w+)_$", re.M)
 _MEMORY_OF_FLIP_FLOPS = re.compile(r"using FF mapping for memory (\S+)$", re.M)
+_OUTPUT_REGISTERS = ("DOA_REG", "DOB_REG", "OREG_A", "OREG_B")
 _LOG_LINES = 20
 
 
@@ -43,7 +44,7 @@ class Cell:
     -------
     type : its name
     inputs, outputs : bits of each port; an int names a net, a str is a constant
-    registered : of a DSP slice, whether it has registers in it
+    registered : of a block RAM or ultra RAM, whether it has an output register
     name : of the register or memory that it stores, if it stores any
     """
 
@@ -167,8 +168,8 @@ def _reduce(module: dict, log: str) -> dict:
         for port, bits in cell["connections"].items():
             sides[cell["port_directions"][port]][port] = bits
         stored = [names[bit] for bits in sides["output"].values() for bit in bits if bit in names]
-        registers = [value for key, value in cell["parameters"].items() if re.fullmatch("[ABCMP]REG", key)]
-        registered = any(int(str(value), 2) for value in registers)
+        options = [value for key, value in cell["parameters"].items() if key in _OUTPUT_REGISTERS]
+        registered = any("1" in option or option == "TRUE" for option in options)
         cells.append([cell["type"], sides["input"], sides["output"], registered, stored[0] if stored else name])
     ports: dict[str, dict[str, list]] = {"input": {}, "output": {}}
     for name, port in module["ports"].items():

@@ -1,8 +1,9 @@
 """What a report comes to: whether a design keeps to the limits, and all of it as plain values."""
 
 from etalstm_boards.part import KINDS, Resources
+from etalstm_boards.resources.delays import Delay
 from etalstm_boards.resources.depth import Path
-from etalstm_boards.resources.limits import DEEPER_PATHS, DEEPEST_LEVELS, LARGEST_SHARE
+from etalstm_boards.resources.limits import GOAL_LEVELS, LARGEST_SHARE, MOST_LEVELS
 from etalstm_boards.resources.report import Report, Row
 
 CAVEATS = (
@@ -10,8 +11,9 @@ CAVEATS = (
     "LUT counts two as one where they share an input and have at most five between them, which is what fits the two "
     "outputs of a LUT of the part; unpaired is the count without. Both, and FF, are upper bounds otherwise: a unit is "
     "mapped alone, and no register moves into a DSP slice or a block RAM.",
-    "Depth is LUTs between registers, memories and ports, across units; carry chains (of CARRY4; the part has CARRY8), "
-    "multipliers and the multiplexers of a slice count apart. No clock rate follows from it without place and route.",
+    "Levels are LUTs, carry chains and three for each multiplier between registers, memories and ports, across units.",
+    "The delay is an estimate without place and route. A net counts by its readers alone; a long net takes longer, as "
+    "does one between regions. No clock rate follows from it.",
     "The vendor's memory controller, PCIe bridge and interconnect are not in it.",
 )
 """Limits of the estimate."""
@@ -20,8 +22,9 @@ CAVEATS = (
 def _path(path: Path | None) -> dict | None:
     if path is None:
         return None
-    numbers = {"levels": path.levels, "carry_chains": path.carry_chains, "multipliers": path.multipliers}
-    return numbers | {"from": path.start, "to": path.end}
+    step = path.step
+    numbers = {"levels": path.levels, "luts": step.luts, "carry_chains": step.chains, "multipliers": step.multipliers}
+    return numbers | {"delay_ns": path.delay_ns, "readers": path.readers, "from": path.start, "to": path.end}
 
 
 def plain(amounts: Resources) -> dict[str, int | float]:
@@ -30,13 +33,14 @@ def plain(amounts: Resources) -> dict[str, int | float]:
     return {kind: int(value) if value == int(value) else float(value) for kind, value in values.items()}
 
 
-def too_deep(row: Row) -> Path | None:
-    """Give a unit's deepest path where it is deeper than the limit."""
-    return row.deepest if row.deepest and row.deepest.levels > DEEPEST_LEVELS else None
+def deeper_than(result: Report, levels: int) -> list[tuple[Row, Path]]:
+    """List the units with a path of more levels, each with its deepest one, the deepest of all first."""
+    found = [(row, row.deepest) for row in result.rows if row.deepest and row.deepest.levels > levels]
+    return sorted(found, key=lambda pair: -pair[1].levels)
 
 
 def too_much(result: Report, part: Resources) -> list[str]:
-    """List where a design exceeds the limits: on shares of the part, and on levels without a known reason."""
+    """List where a design exceeds the limits, on shares of the part and on levels."""
     shares = result.total.share_of(part)
     over = [
         f"{share:.1%} of the part's {kind}, the limit is {LARGEST_SHARE:.0%}"
@@ -44,9 +48,8 @@ def too_much(result: Report, part: Resources) -> list[str]:
         if share > LARGEST_SHARE
     ]
     return over + [
-        f"{path.levels} levels to {path.end} in {row.name}, the limit is {DEEPEST_LEVELS}"
-        for row in result.rows
-        if (path := too_deep(row)) and row.name not in DEEPER_PATHS
+        f"{path.levels} levels to {path.end} in {row.name}, the limit is {MOST_LEVELS}"
+        for row, path in deeper_than(result, MOST_LEVELS)
     ]
 
 
@@ -59,7 +62,7 @@ def as_dict(result: Report, part: Resources, name: str) -> dict:
             "each": plain(row.each),
             "unpaired_lut": row.unpaired,
             "deepest": _path(row.deepest),
-            "deeper_because": DEEPER_PATHS.get(row.name) if too_deep(row) else None,
+            "slowest": _path(row.slowest),
             "memories": row.memories,
         }
         for row in result.rows
@@ -71,6 +74,9 @@ def as_dict(result: Report, part: Resources, name: str) -> dict:
         "share": result.total.share_of(part),
         "unpaired_lut": result.unpaired,
         "deepest": {"module": result.deepest.name} | (_path(result.deepest.deepest) or {}),
+        "slowest": [{"module": row.name} | (_path(path) or {}) for row, path in result.by_delay],
+        "levels": {"goal": GOAL_LEVELS, "allowed": MOST_LEVELS},
+        "delays": {delay.name.lower(): {"ps": delay.ps, "source": delay.source} for delay in Delay},
         "modules": modules,
         "too_much": too_much(result, part),
         "caveats": CAVEATS,

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -14,13 +15,15 @@ from etalstm.network.execution import PRESET_HELP
 from etalstm_boards.dsp import DSP48E2PE
 from etalstm_boards.integers import units as integer_units
 from etalstm_boards.part import KINDS, XCVU37P, Resources
-from etalstm_boards.resources.limits import DEEPER_PATHS, DEEPEST_LEVELS, LARGEST_SHARE
+from etalstm_boards.resources.depth import Path
+from etalstm_boards.resources.limits import GOAL_LEVELS, LARGEST_SHARE, MOST_LEVELS
 from etalstm_boards.resources.report import Report, Row, report
-from etalstm_boards.resources.verdict import CAVEATS, as_dict, plain, too_deep, too_much
+from etalstm_boards.resources.verdict import CAVEATS, as_dict, deeper_than, plain, too_much
 from etalstm_hw import generate
 from etalstm_hw.config import preset as named_preset
 
 PART, AVAILABLE = "xcvu37p", XCVU37P.whole  # of both cards
+PATHS_SHOWN = 10
 
 
 def resources(
@@ -33,8 +36,8 @@ def resources(
 ) -> None:
     """Count DSP, LUT, FF, BRAM and URAM with Yosys, and the levels of logic; the first time takes minutes.
 
-    The limits are a share of each kind, and levels of logic between registers; they are in
-    etalstm_boards.resources.limits, with the reasons for deeper paths.
+    The limits are a share of each kind, and levels of logic between registers. etalstm_boards.resources.limits argues
+    for them. Delays are estimates; etalstm_boards.resources.delays has them with their sources.
     """
     log = Console(stderr=True)
     if integers:
@@ -76,25 +79,24 @@ def _comparison(found: dict[str, Report]) -> Table:
     table.add_row("unpaired lut", *(f"{result.unpaired:,}" for result in found.values()))
     deepest = [result.deepest for result in found.values()]
     table.add_row("levels", *(f"{row.deepest.levels} in {row.name}" if row.deepest else "" for row in deepest))
+    slowest = [next(iter(result.by_delay), None) for result in found.values()]
+    table.add_row("ns", *(f"{worst[1].delay_ns:.2f} in {worst[0].name}" if worst else "" for worst in slowest))
     return table
 
 
 def _print_report(result: Report) -> None:
     print_table(_table(result, AVAILABLE, PART))
-    for row in result.rows:
-        if row.deepest and row is result.deepest:
-            print(f"Deepest: {row.deepest.levels} levels from {row.deepest.start} to {row.deepest.end}, in {row.name}.")
-    for row in result.rows:
-        if path := too_deep(row):
-            reason = DEEPER_PATHS.get(row.name, "no reason known")
-            print(f"Deeper than {DEEPEST_LEVELS}: {row.name}, to {path.end}: {reason}.")
+    print_table(_paths("Most levels", deeper_than(result, 0)))
+    print_table(_paths("Longest estimated delay", result.by_delay))
+    deeper = len(deeper_than(result, GOAL_LEVELS))
+    print(f"Goal: {GOAL_LEVELS} levels, for 250 MHz; {deeper} modules have more. Allowed now: {MOST_LEVELS}.")
     over = [kind for kind, share in result.total.share_of(AVAILABLE).items() if share > LARGEST_SHARE]
     print(f"Above {LARGEST_SHARE:.0%} of the part: {', '.join(over) or 'nothing'}.")
     print("\n".join(CAVEATS))
 
 
 def _table(result: Report, part: Resources, name: str) -> Table:
-    table = Table("module", *(f"{name}" for name in ("instances", *KINDS, "unpaired", "levels", "chains")))
+    table = Table("module", *(f"{name}" for name in ("instances", *KINDS, "unpaired", "levels", "ns")))
     for column in table.columns[1:]:
         column.justify = "right"
     for row in result.rows:
@@ -103,12 +105,25 @@ def _table(result: Report, part: Resources, name: str) -> Table:
             f"{row.instances:,}",
             *_formatted(row.total),
             f"{row.unpaired * row.instances:,}",
-            *_levels(row),
+            *_worst(row.deepest, row.slowest),
         )
     used, share = result.total, result.total.share_of(part)
     table.add_section()
-    table.add_row("in all", "", *_formatted(used), f"{result.unpaired:,}", *_levels(result.deepest))
+    slowest = next((path for _, path in result.by_delay), None)
+    worst = _worst(result.deepest.deepest, slowest)
+    table.add_row("in all", "", *_formatted(used), f"{result.unpaired:,}", *worst)
     table.add_row(f"of {name}", "", *(f"{share[kind]:.1%}" for kind in KINDS), f"{result.unpaired / part.lut:.1%}")
+    return table
+
+
+def _paths(title: str, paths: Sequence[tuple[Row, Path]]) -> Table:
+    """Make a table of the worst path of each module, the worst of all first."""
+    names = ("ns", "levels", "LUTs", "chains", "multipliers", "readers")
+    table = Table(*(Column(name, justify="right") for name in names), "from", "to", "module", title=title)
+    for row, path in paths[:PATHS_SHOWN]:
+        step = path.step
+        numbers = (path.levels, step.luts, step.chains, step.multipliers, path.readers)
+        table.add_row(f"{path.delay_ns:.2f}", *map(str, numbers), path.start, path.end, row.name)
     return table
 
 
@@ -116,5 +131,5 @@ def _formatted(amounts: Resources) -> list[str]:
     return [f"{amount:,}" for amount in plain(amounts).values()]
 
 
-def _levels(row: Row) -> list[str]:
-    return [str(row.deepest.levels), str(row.deepest.carry_chains)] if row.deepest else ["", ""]
+def _worst(deepest: Path | None, slowest: Path | None) -> list[str]:
+    return [str(deepest.levels) if deepest else "", f"{slowest.delay_ns:.2f}" if slowest else ""]
