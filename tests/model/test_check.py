@@ -15,10 +15,13 @@ from etalstm_sim.trials.model.configurations import CONFIGURATIONS, Configuratio
 
 EXACT = (
     "test dense", "test masked", "test layers", "test groups", "test narrow groups", "test tokens", "sim ragged",
-    "integers slices", "integers streams", "integers masked", "integers sparse", "integers changes",
+    "integers slices", "integers groups", "integers streams", "integers masked", "integers sparse", "integers changes",
     "integers changes masked", "test sparse", "test narrow", "test cells",
 )  # fmt: skip
-CLOSE = ("test static", "test pruned", "test changes rows", "test changes maps", "test groups masked")
+CLOSE = (
+    "test static", "test pruned", "test changes rows", "test changes maps", "test groups masked",
+    "integers groups masked",
+)  # fmt: skip
 MOST = 0.002  # of an iteration's cycles
 
 

@@ -342,23 +342,32 @@ class Interpreter:
                     sums[:, inner : inner + tiles] = bias
 
     def _send(self, f):
-        """Keep an array of integers, (sequences, elements), for its product; others may be sent before that."""
+        """Keep each group's array of integers for their product; others may be sent before that."""
+        self._sent.append((f, [self._integers(f, group.start) for group in self.groups]))
+
+    def _integers(self, f, first_channel):
+        """The integers that a SEND sends in the group of a channel, (sequences, elements)."""
         config, blocks, planes, size = self.config, [], 1 + f["wide"], f["batch"]
         for block in range(f["blocks"]):
             place = f["tile"] + block
             channel, tile = f["channel"] + place // f["tiles_per_channel"], place % f["tiles_per_channel"]
-            words = np.ascontiguousarray(self._block(f | {"gates": planes}, channel, tile)).view(np.int8)
+            found = self._block(f | {"gates": planes}, first_channel + channel, tile)
+            words = np.ascontiguousarray(found).view(np.int8)
             each = words.reshape(planes, size, config.lanes, 4).swapaxes(2, 3).astype(np.int64)
             assert each.min(initial=0) > -128, "a digit of -128"
             blocks.append(each[-1] + 128 * each[0] if f["wide"] else each[0])
-        array = np.stack(blocks, axis=1).reshape(size, -1)
         lines = len(blocks) * planes * config.vector_beats * f["own"]
         assert lines <= config.broadcast_words // config.beat_words, "an array that is too large to be sent"
         assert f["own"] * config.integer_streams >= size, "sequences that no stream sends"
-        self._sent.append((f, array))
+        return np.stack(blocks, axis=1).reshape(size, -1)
 
     def _product(self, f):
-        sent, array = self._sent.popleft()
+        sent, arrays = self._sent.popleft()
+        for group, array in zip(self.groups, arrays, strict=True):
+            self._multiply(f, sent, group, array)
+
+    def _multiply(self, f, sent, group, array):
+        """A PRODUCT in a group."""
         config, tile, of_row = self.config, self.config.tile_sums, self.config.row_vectors
         assert f["weights"] % of_row == 0, "misplaced weights"
         assert f["sums"] % tile == 0, "misplaced sums"
@@ -368,10 +377,10 @@ class Interpreter:
         sums, own = self.lanes[Memory.SUMS].reshape(of_streams), sent["own"]
         for n in range(sent["repeats"]):
             row, first = f["weights"] // of_row + n * f["rows"], f["sums"] // tile + n * own
-            rows = weights[:, row : row + array.shape[1]].astype(np.int64)
+            rows = weights[group, row : row + array.shape[1]].astype(np.int64)
             assert rows.shape[1] == array.shape[1], "beyond the weights' end"
             assert first + own <= sums.shape[2], "beyond the sums' end"
             for stream in range(config.integer_streams):
                 mine = array[stream * own : (stream + 1) * own]
-                into = sums[:, stream, first : first + len(mine)]
+                into = sums[group, stream, first : first + len(mine)]
                 into[:] = np.einsum("bk,ckvl->cbvl", mine, rows) + (into if f["adds"] else 0)

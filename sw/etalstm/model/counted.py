@@ -76,8 +76,8 @@ class Counted:
             elif step.opcode == Opcode.SEND:
                 changes = self._changes_of.find(step.address)
                 for channel, tile, _ in blocks_of_cast(as_cast(self._config, fields)):
-                    masks.append(self._digits(step, channel, tile, changes))
-                    found.append((0, 0, 0))
+                    masks += [self._digits(step, first + channel, tile, changes) for first in self._windows]
+                    found += [(0, 0, 0)] * len(self._windows)
             elif step.opcode == Opcode.LOAD_ROWS:
                 # Rows of a single one for each lane are those of a CAST of x or h, which shares no load.
                 casts = [steps[last_cast]] if fields["single"] else _sharing(steps, last_cast)

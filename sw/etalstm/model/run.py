@@ -153,7 +153,7 @@ def _step_group(cycle, group, m, p, sizes):
     wakes, scalars = m.wakes[first:last], m.scalars[first:last]
     banks, masks, values = m.banks[group], m.masks[group], m.values[group]
     if sizes.streams:
-        _step_senders(cycle, m, p, sizes)
+        _step_senders(cycle, group, m, p, sizes)
     elif _turn(cycle, wakes, state.FETCHER):
         fetcher.step_fetcher(
             cycle, m.fetcher[group], m.queues[first, CAST], m.asked[group], m.readers[1 + group], m.ports[1 + group],
@@ -180,15 +180,19 @@ def _step_port(cycle, port, m, sizes):
 
 
 @compiled
-def _step_senders(cycle, m, p, sizes):
-    """Ask those parts that send digits, which there are once."""
-    if _turn(cycle, m.wakes, state.FETCHER):
+def _step_senders(cycle, group, m, p, sizes):
+    """Ask those parts that send a group's digits."""
+    first, last, bank = group * sizes.modelled, (group + 1) * sizes.modelled, group * sizes.sent_banks
+    of_group, wakes = slice(group * sizes.streams, (group + 1) * sizes.streams), m.wakes[first:last]
+    streams, lines = m.streams[of_group], m.lines[of_group]
+    if _turn(cycle, wakes, state.FETCHER):
         senders.step_distributors(
-            cycle, m.check[0], m.distributors, m.fetcher, m.queues[0, CAST], m.asked, m.readers, m.ports, m.streams,
-            m.lines, m.instances, p.blocks, p, m.random, sizes, m.counted, m.wakes[0],
+            cycle, group, m.check[group], m.distributors[bank:], m.fetcher[bank:], m.queues[first, CAST],
+            m.asked[bank:], m.readers[1 + bank :], m.ports[1 + bank :], streams, lines, m.instances, p.blocks, p,
+            m.random, sizes, m.counted, wakes[0],
         )  # fmt: skip
-    if _turn(cycle, m.wakes, state.EMITTER):
-        senders.step_senders(cycle, m.streams, m.lines, m.instances, m.scalars, sizes, m.wakes)
+    if _turn(cycle, wakes, state.EMITTER):
+        senders.step_senders(cycle, first, streams, lines, m.instances, m.scalars, sizes, wakes)
 
 
 @compiled

@@ -79,4 +79,4 @@ def sent_arrays(config: Config, integers: IntegerArrays) -> Iterator[SentArray]:
     for name, changes in integers.changes.items():
         yield SentChanges(*beats(changes.digits.sent.array), tiling.columns_of(name))
     yield _Delta(*beats(integers.delta.sent.array), tiling)
-    yield _Transposed(*beats(integers.transposed.array), tiling)
+    yield _Transposed(*beats(integers.gathered.array), tiling)

@@ -84,8 +84,8 @@ class Plan:
         if execution.shared_tokens is not None:
             network.require_lstm("shared tokens")
         self.config, self.network, self._density, self._skips = config, network, density, execution.architecture.skips
-        # Sums of integers have no order: one slice has the bits of many.
-        slices = 1 if config.integers else execution.slices
+        # Sums of integers have no order: a slice for each group has the bits of many.
+        slices = groups if config.integers else execution.slices
         self.groups, division = groups, Parts(batch, slices, groups)
         self._gradient_sums = gradient_sums
         self.layers_apart = layers_apart and network.layers > 1 and len(segments or [()]) == 1
@@ -271,7 +271,7 @@ class Plan:
                         gradient.emit()
 
     def _update(self, emitter: Emitter) -> None:
-        if self.groups > 1:
+        if self.groups > 1 and not self.config.integers:
             SharedUpdate(self.config, emitter, self.map.products).emit()
         else:
             update = IntegerUpdateLayer if self.config.integers else UpdateLayer

@@ -59,12 +59,16 @@ def noted_of(windows: Windows, arrays: LayerArrays) -> WhatIsNoted:
 class IntegerDeltaReader(DeltaReader):
     """Reads one layer's δ as the integers that were sent."""
 
+    def __init__(self, network: NetworkMap, arrays: LayerArrays, skipped: np.ndarray, windows: Windows):
+        super().__init__(network, arrays, skipped, windows)
+        self._batch = network.division.batch
+
     def numbers(self) -> np.ndarray:
         """Read the integers: int32, (T, B, 4H), rows in canonical order."""
         digits, steps = integers_of(self._arrays).delta, self._skipped.size
         words = self._windows.read_words(digits.section(steps))
         units = self._arrays.tiling.units.size
-        delta = digits.numbers(words, steps, (steps, self._arrays.batch.batch, GATES * units))
+        delta = digits.numbers(words, steps, (steps, self._batch, GATES * units))
         delta[self._skipped] = 0
         return delta
 
@@ -110,7 +114,7 @@ class IntegerMeasures(Measures):
             numbers = integers_of(arrays).operands[name]
             digits, entries = numbers.digits, len(skipped) + numbers.first
             words = self._windows.read_words(digits.section(entries))
-            shape = entries, arrays.batch.batch, integers_of(arrays).tiling.columns_of(name).size
+            shape = entries, self._network.division.batch, integers_of(arrays).tiling.columns_of(name).size
             sent.append(digits.numbers(words, entries, shape)[numbers.first :].astype(np.float32))
         return sent, self._deltas(arrays, skipped)
 

@@ -52,9 +52,9 @@ class Machine(NamedTuple):
     begun: np.ndarray
     random: np.ndarray
     scalars: np.ndarray  # of a stream for each channel, then of the next stream
-    check: np.ndarray
+    check: np.ndarray  # of each group
     distributors: np.ndarray
-    streams: np.ndarray
+    streams: np.ndarray  # of a group, then of the next group
     lines: np.ndarray  # of each stream and bank: how many digits of a line are not zero
     engines: np.ndarray
     ended: np.ndarray
@@ -98,10 +98,10 @@ def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
         "begun": (np.int64, (groups, inner)),
         "random": (np.uint64, 1),
         "scalars": (compute.SCALARS, streams * channels),
-        "check": (senders.CHECK, 1),
+        "check": (senders.CHECK, groups),
         "distributors": (senders.DISTRIBUTOR, fetchers),
-        "streams": (senders.STREAM, streams),
-        "lines": (np.int64, (streams, BANK_ARRAYS * fetchers, lines)),
+        "streams": (senders.STREAM, groups * streams),
+        "lines": (np.int64, (groups * streams, BANK_ARRAYS * sizes.sent_banks, lines)),
         "engines": (products.ENGINE, (channels, streams)),
         "ended": (products.ENDED, channels),
         "vector": (compute.VECTOR_ENGINE, channels),
@@ -143,7 +143,7 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
     machine.load["prepared_at"] = machine.store["prepared_at"] = NEVER
     machine.store["to_vectors"] = machine.store["to_writer"] = 1
     machine.store["free"] = 16
-    machine.fetcher["free"], machine.fetcher["group"] = 2, np.arange(sizes.fetchers) % sizes.groups
+    machine.fetcher["free"], machine.fetcher["group"] = 2, np.arange(sizes.fetchers) * sizes.groups // sizes.fetchers
     for name in ("pe_at", "scratch_at", "sums_at", "waiting_at", "last_write"):
         machine.vector[name] = -1
     machine.vector["writes"] = -1

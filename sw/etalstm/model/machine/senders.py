@@ -78,10 +78,10 @@ def _draw(slot, array, lines, blocks, random, sizes):
 
 
 @compiled
-def _copy(slot, array, lines, given, sizes):
-    """Take what was counted: [block][plane][sequence][beat]."""
+def _copy(group, slot, array, lines, given, sizes):
+    """Take what was counted in a group: [block][plane][sequence][beat]."""
     for block in range(array.blocks):
-        first = given.firsts[0, array.given_number + block]
+        first = given.firsts[group, array.given_number + block]
         for plane in range(1 + array.wide):
             for sequence in range(array.batch):
                 for beat in range(sizes.vector_beats):
@@ -91,13 +91,13 @@ def _copy(slot, array, lines, given, sizes):
 
 
 @compiled
-def _fill_lines(slot, array, lines, blocks, given, random, sizes, counted):
+def _fill_lines(group, slot, array, lines, blocks, given, random, sizes, counted):
     """Find how many digits of each line of an array are not zero."""
     used = array.own * _lines_of(array, sizes)
     for stream in range(sizes.streams):
         lines[stream, slot, :used] = 0
     if len(given.masks):
-        _copy(slot, array, lines, given, sizes)
+        _copy(group, slot, array, lines, given, sizes)
     else:
         _draw(slot, array, lines, blocks, random, sizes)
     seen = array.batch * _lines_of(array, sizes) * sizes.line_bytes
@@ -124,11 +124,12 @@ def _check(cycle, check, queue, wakes):
 
 
 @compiled
-def _begin(cycle, engine, bank, streams, lines, table, blocks, given, random, sizes, counted):
+def _begin(cycle, group, engine, bank, streams, lines, table, blocks, given, random, sizes, counted):
     """Take the next array, if its slot is free in all streams; give when to ask again."""
     if engine.head == engine.tail:
         return NEVER
-    ready, slot = max(engine.pushed[engine.head % RING] + FIFO, engine.given_from), bank + sizes.fetchers * engine.turn
+    slot = bank + sizes.sent_banks * engine.turn
+    ready = max(engine.pushed[engine.head % RING] + FIFO, engine.given_from)
     for number in range(sizes.streams):
         ready = max(ready, streams[number].free_from[slot])
     if ready > cycle:
@@ -141,7 +142,7 @@ def _begin(cycle, engine, bank, streams, lines, table, blocks, given, random, si
         streams[number].arrays[slot] = engine.current
         streams[number].free_from[slot] = NEVER
     engine.slot, engine.turn = slot, (engine.turn + 1) % BANK_ARRAYS
-    _fill_lines(slot, array, lines, blocks, given, random, sizes, counted)
+    _fill_lines(group, slot, array, lines, blocks, given, random, sizes, counted)
     return cycle + 2
 
 
@@ -176,7 +177,7 @@ def _distribute(cycle, engine, fetcher, reader, streams, table, sizes, counted, 
 
 @compiled
 def _step_distributor(
-    cycle, engine, bank, send, fetcher, asked, reader, port, streams, lines, table, blocks, given, random, sizes,
+    cycle, group, engine, bank, send, fetcher, asked, reader, port, streams, lines, table, blocks, given, random, sizes,
     counted, wakes,
 ):  # fmt: skip
     """Ask for blocks, those of `send` too, if it is its turn, or else -1; give these to the streams.
@@ -197,7 +198,7 @@ def _step_distributor(
         fetcher.current, fetcher.kind = indexed.drop_plan(asked)
         fetcher.filling, fetcher.filling_from = 1, cycle + 1
     if not engine.busy:
-        begins = _begin(cycle, engine, bank, streams, lines, table, blocks, given, random, sizes, counted)
+        begins = _begin(cycle, group, engine, bank, streams, lines, table, blocks, given, random, sizes, counted)
         following = min(following, begins)
     elif engine.given_from > cycle:
         following = min(following, engine.given_from)
@@ -211,20 +212,20 @@ def _step_distributor(
 
 @compiled
 def step_distributors(
-    cycle, check, distributors, fetchers, queue, asked, readers, ports, streams, lines, table, blocks, given, random,
-    sizes, counted, wakes,
+    cycle, group, check, distributors, fetchers, queue, asked, readers, ports, streams, lines, table, blocks, given,
+    random, sizes, counted, wakes,
 ):  # fmt: skip
-    """Check SENDs, and have each bank's fetcher and distributor bring the arrays of its turns."""
+    """Check a group's SENDs, and have each bank's fetcher and distributor bring the arrays of its turns."""
     before = check.checking
     send, turn, following = _check(cycle, check, queue, wakes), check.turn, NEVER
-    for bank in range(sizes.fetchers):
+    for bank in range(sizes.sent_banks):
         again, taken = _step_distributor(
-            cycle, distributors[bank], bank, send if bank == turn else -1, fetchers[bank], asked[bank],
-            readers[1 + bank], ports[1 + bank], streams, lines, table, blocks, given, random, sizes, counted, wakes,
+            cycle, group, distributors[bank], bank, send if bank == turn else -1, fetchers[bank], asked[bank],
+            readers[bank], ports[bank], streams, lines, table, blocks, given, random, sizes, counted, wakes,
         )  # fmt: skip
         following = min(following, again)
         if taken:
-            check.checking, check.turn = 0, (turn + 1) % sizes.fetchers
+            check.checking, check.turn = 0, (turn + 1) % sizes.sent_banks
     wakes[FETCHER] = cycle + 1 if check.checking != before else following
 
 
@@ -287,7 +288,7 @@ def _pick(cycle, stream, array, flow, lines, sizes, wakes):
         stream.repeat = 0 if final else stream.repeat + 1
     if final:
         stream.free_from[stream.sending], stream.full_from[stream.sending] = cycle + 1, NEVER
-        stream.sending = (stream.sending + 1) % (BANK_ARRAYS * sizes.fetchers)
+        stream.sending = (stream.sending + 1) % (BANK_ARRAYS * sizes.sent_banks)
         wake(wakes, FETCHER, cycle + 1)
     return True
 
@@ -322,11 +323,12 @@ def _step_stream(cycle, stream, lines, table, scalars, sizes, wakes):
 
 
 @compiled
-def step_senders(cycle, streams, lines, table, scalars, sizes, wakes):
-    """Send a digit of each stream, pick the next ones."""
-    following, channels = NEVER, len(wakes)
+def step_senders(cycle, channel, streams, lines, table, scalars, sizes, wakes):
+    """Send a digit of each stream of a group, whose first one is `channel`; pick the next digits."""
+    following, every = NEVER, len(scalars) // sizes.streams
     for number in range(sizes.streams):
-        of_stream = scalars[number * channels : (number + 1) * channels]
+        first = number * every + channel
+        of_stream = scalars[first : first + len(wakes)]
         again = _step_stream(cycle, streams[number], lines[number], table, of_stream, sizes, wakes)
         following = min(following, again)
     wakes[0, EMITTER] = following

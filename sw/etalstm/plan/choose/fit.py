@@ -16,7 +16,7 @@ from etalstm.network.slices import AUTO, Parts, check_slices, part_counts
 from etalstm.plan.memory.allocation import batch_of, machine_of_group
 from etalstm.plan.memory.operands import LOCAL_GRADIENTS
 from etalstm.plan.memory.stored import REGIONS, divide
-from etalstm.plan.memory.tiling import Partition, stay, weight_vectors
+from etalstm.plan.memory.tiling import Partition, ceil_div, stay, weight_vectors
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import Config
 from etalstm_hw.contract import PAGE_BYTES, STREAM_BLOCK
@@ -44,7 +44,8 @@ def step_cycles(
     """Estimate the cycles that the products of a time step take, if each group works on a part of the batch.
 
     Forward pass, backward pass and weights' gradient each use every vector of a channel's weights once for each
-    sequence; a MAC takes a cycle. In forward and backward pass the memory port brings the next vector meanwhile, for
+    sequence; a MAC takes a cycle. With integers a cycle does as many vectors as a tile of sums has, for a sequence of
+    each stream. In forward and backward pass the memory port brings the next vector meanwhile, for
     each batch tile anew, unless the weights of a layer stay in the lanes. Nothing is taken to be zero. With `narrow` a
     vector of weights holds two tiles. The cell is the network's, unless another one is given.
 
@@ -57,7 +58,7 @@ def step_cycles(
         return math.inf
     port_cycles = tiles * config.vector_beats * config.channels_per_port
     units = Partition(network.hidden_size, machine.channels, machine.lanes)
-    cycles = 0
+    turns, cycles = machine.of_stream(parts.places), 0
     for layer, product in itertools.product(range(network.layers), cell.products):
         gates, columns = len(product.gates), [units] * len(product.operands)
         if "x" in product.operands:
@@ -65,11 +66,12 @@ def step_cycles(
         forward = gates * units.tiles, sum(partition.size for partition in columns)
         backward = sum(partition.tiles for partition in columns), gates * units.size
         for of_scalar, scalars in (forward, backward):
-            vectors = weight_vectors(of_scalar, narrow)
-            products = of_scalar * parts.places
+            tiles_of_sums = ceil_div(of_scalar, machine.tile_sums)
+            vectors = weight_vectors(tiles_of_sums * machine.row_vectors, narrow)
+            products = tiles_of_sums * turns
             streams = not stay(machine, vectors, scalars)
             cycles += scalars * (max(products, vectors * port_cycles) if streams else products)
-        cycles += math.prod(backward) * parts.places
+        cycles += ceil_div(backward[0], machine.tile_sums) * backward[1] * turns
     return cycles
 
 

@@ -31,7 +31,7 @@ _DIGITS = VectorOp.UPPER_DIGITS, VectorOp.LOWER_DIGITS  # by plane
 class IntegerBias:
     """Emits db, sums of integers, and what must be known of δ: its largest exponents, and how many were clamped.
 
-    Where the host wants the sums of gradients, db stays integers.
+    Where the host wants the sums of gradients, or there are several parts of the batch, db stays integers.
     """
 
     def __init__(self, emitter: Emitter, scratch: Scratch, layer: LayerArrays, arrays: IntegerArrays, steps: int):
@@ -40,7 +40,7 @@ class IntegerBias:
         self._sums, self._noted = scratch.take("the bias gradients", rows), scratch.take("what is noted", Noted.COUNT)
         self.exponents = Exponents(emitter, scratch, arrays)
         self.places, self._of_bias = self.exponents.take(), self.exponents.take()
-        self._converts = arrays.low_words is None
+        self._converts = arrays.low_words is None and arrays.tiling.parts == 1
 
     def begin(self, steps: range) -> None:
         """Set everything to 0, and bring the exponents."""
@@ -217,11 +217,11 @@ class IntegerBackwardStage(BackwardStage):
                     some = to.at(rest), values.at(rest)
                     self._digit(op, *some, places, outer=lanes - rest, inner=whole)
         place = cells.batch_tile * tiling.tile_blocks + block
-        for number, run in enumerate(tiling.row_runs):
+        for shard, number, run in tiling.placed_runs:
             begin, end = max(row, run.first), min(row + gates, run.first + run.count)
             for plane in range(PLANES if begin < end else 0):
                 source = words.at((plane * gates + begin - row) * lanes, outer=lanes)
-                location = transposed.at(number, cells.step, place).at(plane * transposed.plane_vectors(number))
+                location = transposed.at(number, cells.step, place, shard).at(plane * transposed.plane_vectors(number))
                 self._emitter.transpose(
                     source, location.at((begin - run.first) * lanes), gates=end - begin,
                     target=OWN_WINDOW, beat=0, rows=min(left, lanes), lanes=lanes, outer_beats=lanes * beats,

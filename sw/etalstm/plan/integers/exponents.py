@@ -9,10 +9,13 @@ from etalstm_hw.contract import Traffic, VectorOp
 
 
 class Exponents:
-    """Brings a layer's exponents, and adds those of its rows to others."""
+    """Brings a layer's exponents, and adds those of its rows to others: of all rows, or of those of its `shard`."""
 
-    def __init__(self, emitter: Emitter, scratch: Scratch, arrays: IntegerArrays):
-        self._emitter, self._arrays, self._rows = emitter, arrays, arrays.tiling.rows
+    def __init__(self, emitter: Emitter, scratch: Scratch, arrays: IntegerArrays, *, shard: bool = False):
+        tiling = arrays.tiling
+        self._emitter, self._arrays = emitter, arrays
+        self._rows = tiling.shard_rows if shard else tiling.rows
+        self._stride = tiling.shard_rows if shard and tiling.parts > 1 else 0
         self._take = partial(scratch.take, "exponents")
         self._constants, self.of_rows = self._take(Constant.COUNT), self._take(self._rows)
 
@@ -20,7 +23,7 @@ class Exponents:
         """Bring them."""
         of_constants, of_rows = (Location(array, 0) for array in (self._arrays.constants, self._arrays.exponents))
         self._emitter.load(self._constants, of_constants, Traffic.WEIGHTS, 1, Constant.COUNT)
-        self._emitter.load(self.of_rows, of_rows, Traffic.WEIGHTS, 1, self._rows)
+        self._emitter.load(self.of_rows, of_rows, Traffic.WEIGHTS, 1, self._rows, group_stride=self._stride)
 
     def constant(self, number: int) -> Operand:
         """Give one that all elements share."""

@@ -18,6 +18,7 @@ from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp
 from etalstm_hw.contract.integers import WORD_BYTES
 
+_COPIED = 2  # buffers for what is copied: one loads, one is stored
 _FINISHED = 3  # buffers for gradients that get their exponent: one loads, one is worked on, one is stored
 
 
@@ -28,6 +29,9 @@ class IntegerGradientLayer:
     integers of x or of the other operand. The sums, as float32, go to the owners of the rows. These then give each row
     its exponent, and sum the squares of each row, columns in ascending order: :meth:`finish`. Where the host wants the
     sums, their low words go to the owners of the rows, too. A program of its own finishes what the host has written.
+
+    A group of channels sums the rows of its shard, over the sequences of all groups. It first copies what others have
+    of δ of these rows, as only a group's own memory can be sent. x and the other operand are read where they are.
     """
 
     def __init__(
@@ -45,6 +49,9 @@ class IntegerGradientLayer:
     def emit(self) -> None:
         """Append the layer's instructions; gradients and norms are left in memory, or the sums for the host."""
         tiling, config = self._arrays.tiling, self._config
+        if tiling.parts > 1:
+            self._gather()
+            self._total_biases()
         scratch, most = Scratch(config), max(run.count for run in tiling.row_runs) * config.lanes  # rows at a time
         slots = min(2 * config.tile_sums, scratch.left // most)
         self._results, self._next = [scratch.take("gradients", most) for _ in range(slots)], 0
@@ -54,6 +61,38 @@ class IntegerGradientLayer:
             self._sum_columns(places[some.first : some.first + some.count])
         if self._arrays.low_words is None:
             self.finish()
+
+    def _gather(self) -> None:
+        """Copy the shard's δ of all parts of the batch to where it is sent from."""
+        emitter, transposed, gathered = self._emitter, self._arrays.transposed, self._arrays.gathered
+        scratch, room = Scratch(self._config), self._config.scratch_depth // _COPIED
+        buffers = [scratch.take("δ of all parts", room) for _ in range(_COPIED)]
+        for run, part in product(range(len(self._arrays.tiling.row_runs)), range(self._arrays.tiling.parts)):
+            source, to = transposed.at(run, 0, 0), gathered.at(run, part, 0, 0)
+
+            def some(turn: int, count: int, part: int = part, source: Location = source, to: Location = to) -> None:
+                buffer, kind = buffers[turn % _COPIED], Traffic.DELTAS
+                stride = transposed.shard_vectors
+                emitter.load(buffer, source.at(turn * room), kind, 1, count, group=part, group_stride=stride)
+                emitter.store(buffer, to.at(turn * room), kind, 1, count)
+
+            emitter.in_turns(transposed.vectors(run), room, some)
+
+    def _total_biases(self) -> None:
+        """Add db of all parts of the batch, which are integers. Unless the host wants the sums, give db exponents."""
+        emitter, scratch, rows = self._emitter, Scratch(self._config), self._arrays.tiling.rows
+        total, term = (scratch.take(name, rows) for name in ("the bias gradients", "those of a part"))
+        for part in range(self._arrays.tiling.parts):
+            emitter.load(term if part else total, Location(self._layer.db, 0), Traffic.WEIGHTS, 1, rows, group=part)
+            if part:
+                emitter.vector(VectorOp.ADD_INTEGERS, total, total, term, inner=rows)
+        if self._arrays.low_words is None:
+            exponents = Exponents(emitter, scratch, self._arrays)
+            of_bias = exponents.take()
+            exponents.begin()
+            exponents.with_rows(of_bias, Constant.BIAS, minus=True)
+            emitter.vector(VectorOp.CONVERT, total, total, of_bias, inner=rows)
+        emitter.store(total, Location(self._layer.bias_gradient, 0), Traffic.WEIGHTS, 1, rows)
 
     def _sum_columns(self, places: list[tuple[str, int]]) -> None:
         """Sum dW of some groups of columns: of as many runs of rows at a time as half of the sums' memory holds.
@@ -82,20 +121,21 @@ class IntegerGradientLayer:
 
     def _sum(self, sums: dict[tuple[int, int], Operand], columns: Columns) -> list[Emit]:
         """Give what sums dW of some groups of columns and some runs, each a channel and the number of a run of rows."""
-        tiling, transposed, products = self._arrays.tiling, self._arrays.transposed, list[Emit]()
-        for steps in self._runs:
+        tiling, gathered, products = self._arrays.tiling, self._arrays.gathered, list[Emit]()
+        for part, steps in product(range(tiling.parts), self._runs):
             blocks, kinds = len(steps) * tiling.pair_blocks, (Traffic.DELTAS, Traffic.ACTIVATIONS)
             shares = [
                 Share(
                     Broadcast(
-                        transposed.at(number, steps.start, 0), channel, blocks, blocks, self._rows(number), True, *kinds
+                        gathered.at(number, part, steps.start, 0), channel, blocks, blocks, self._rows(number), True,
+                        *kinds,
                     ),
                     of_run,
                 )
                 for (channel, number), of_run in sums.items()
             ]  # fmt: skip
-            of_steps = Columns(columns.groups, steps.start * tiling.pair_blocks * tiling.block)
-            adds = steps is not self._runs[0]
+            of_steps = Columns(columns.groups, (part * tiling.steps + steps.start) * tiling.pair_blocks * tiling.block)
+            adds = bool(products)
             products += self._multiplier.multiply(shares, of_steps, adds=adds, backward=True)
         return products
 
@@ -127,17 +167,18 @@ class IntegerGradientLayer:
         tiling, beats = self._arrays.tiling, self._config.vector_beats
         partition = tiling.columns_of(operand)
         before = 0 if operand == "x" else tiling.inputs.padded
-        vector = (before + column * partition.lanes) * tiling.rows + run.first
+        rows = tiling.shard_rows
+        vector = (before + column * partition.lanes) * rows + run.first
         self._emitter.transpose(
             source, Location(to, vector), gates=run.count, target=channel, beat=0,
             rows=self._config.lanes, lanes=partition.lanes_of(column), outer_beats=beats,
-            lane_beats=tiling.rows * beats, channel_beats=partition.per_channel * tiling.rows * beats, read_here=True,
+            lane_beats=rows * beats, channel_beats=partition.per_channel * rows * beats, read_here=True,
         )  # fmt: skip
 
     def finish(self) -> None:
         """Append what gives the gradients their exponents, and adds up their squares; norms are left in memory."""
         tiling, scratch, emitter = self._arrays.tiling, Scratch(self._config), self._emitter
-        exponents, rows = Exponents(emitter, scratch, self._arrays), tiling.rows
+        exponents, rows = Exponents(emitter, scratch, self._arrays, shard=True), tiling.shard_rows
         norms, of_operand = (scratch.take(name, rows) for name in ("norms", "exponents"))
         exponents.begin()
         emitter.join_parts()  # what follows touches the gradients some columns at a time
@@ -156,7 +197,7 @@ class IntegerGradientLayer:
         emitter.store(norms, Location(self._layer.norms, 0), Traffic.WEIGHTS, 1, rows)
 
     def _finish_columns(self, first: int, count: int, values: Operand, exponents: Operand, norms: Operand) -> None:
-        emitter, rows = self._emitter, self._arrays.tiling.rows
+        emitter, rows = self._emitter, self._arrays.tiling.shard_rows
         location = Location(self._layer.gradient, first * rows, (first,))
         emitter.load(values, location, Traffic.WEIGHTS, 1, count * rows, everyone=True)
         each = values.at(0, outer=rows)

@@ -88,7 +88,7 @@ class WeightGroup:
 
 @dataclass(frozen=True)
 class OperandGroup:
-    """A group of x or of the other operand, by which δ is multiplied: elements are steps and sequences."""
+    """A group of x or of the other operand, by which δ is multiplied: elements are parts, steps and sequences."""
 
     arrays: IntegerArrays
     operand: str
@@ -102,22 +102,24 @@ class OperandGroup:
 
     @property
     def elements(self) -> int:
-        """Of all steps, sequences that are not there included."""
+        """Of all parts of the batch and all steps, sequences that are not there included."""
         tiling = self.arrays.tiling
-        return tiling.steps * tiling.pair_blocks * tiling.block
+        return tiling.parts * tiling.steps * tiling.pair_blocks * tiling.block
 
     def bring(self, emitter: Emitter, to: Operand, elements: range, kind: Traffic) -> None:
-        """Load those of each step and batch tile at once. Elements begin and end with a block."""
+        """Load those of each part, step and batch tile at once. Elements begin and end with a block."""
         tiling, numbers = self.arrays.tiling, self.arrays.operands[self.operand]
         pair = tiling.tile_blocks * tiling.block
         for number in range(elements.start // pair, ceil_div(elements.stop, pair)):
-            step, batch_tile = divmod(number, tiling.batch.count)
+            entry, batch_tile = divmod(number, tiling.batch.count)
+            part, step = divmod(entry, tiling.steps)
             first = max(elements.start - number * pair, 0)
             end = min(elements.stop - number * pair, tiling.batch.size_of(batch_tile))
             if first < end:
                 location = numbers.digits.at(step + numbers.first, batch_tile, self.number).at(first)
                 place = number * pair + first - elements.start
-                emitter.load(to.at(place * to.inner), location, kind, 1, end - first)
+                group = part if tiling.parts > 1 else None
+                emitter.load(to.at(place * to.inner), location, kind, 1, end - first, group=group)
 
 
 @dataclass(frozen=True)

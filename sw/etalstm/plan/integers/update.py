@@ -31,7 +31,8 @@ class IntegerUpdateLayer:
     """Emits one layer's update; or with ``refresh`` alone only the integers of the weights that are there.
 
     The owners of rows have the weights, [column][row]. They make integers of them, pack them for the forward pass, and
-    give them to the owners of columns, who pack them for the backward pass.
+    give them to the owners of columns, who pack them for the backward pass. A group of channels updates the rows of its
+    shard, and makes integers of the rows of all groups.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
@@ -39,22 +40,22 @@ class IntegerUpdateLayer:
         assert arrays, "a layer with integers has arrays for them"
         self._config, self._emitter, self._layer = config, emitter, layer
         self._arrays: IntegerArrays = arrays
-        self._rows = arrays.tiling.rows
+        self._rows, self._shard = arrays.tiling.padded_rows, arrays.tiling.shard_rows
 
     def emit(self) -> None:
         """Append the layer's instructions."""
-        layer, at_once = self._layer, self._at_once(UPDATE_ARRAYS, _SETS)
-        steps = UpdateSteps(self._config, self._emitter, at_once * self._rows, _SETS)
+        layer, at_once = self._layer, self._at_once(UPDATE_ARRAYS, self._shard, _SETS)
+        steps = UpdateSteps(self._config, self._emitter, at_once * self._shard, _SETS)
         for span in self._columns(at_once):
             arrays = layer.weights, layer.gradient, layer.velocity
-            locations = [Location(array, span.first * self._rows, (span.first,)) for array in arrays]
-            steps.step(locations, span.count * self._rows, WEIGHT_DECAY)
+            locations = [Location(array, span.first * self._shard, (span.first,)) for array in arrays]
+            steps.step(locations, span.count * self._shard, WEIGHT_DECAY)
         steps.biases(layer)
         self.refresh()
 
-    def _at_once(self, arrays: int, sets: int = 2) -> int:
-        """Give how many columns are worked on at a time if each vector needs so many in each set of buffers."""
-        return max(1, self._config.scratch_depth // (sets * arrays * self._rows))
+    def _at_once(self, arrays: int, rows: int, sets: int = 2) -> int:
+        """Give how many columns of rows are worked on at a time if a vector needs so many in each set of buffers."""
+        return max(1, self._config.scratch_depth // (sets * arrays * rows))
 
     def _columns(self, most: int) -> Iterator[Span]:
         """Go through the columns of all rows, at most so many at a time."""
@@ -68,18 +69,30 @@ class IntegerUpdateLayer:
 
     def _load(self, to: Operand, span: Span, rows: Span | None = None) -> None:
         """Bring the weights of some columns, and of all rows or some, [column][row]."""
-        first, load = span.first * self._rows, partial(self._emitter.load, kind=Traffic.WEIGHTS)
-        if rows is None or rows.count == self._rows:
-            load(to, Location(self._layer.weights, first), outer=1, inner=span.count * self._rows)
-            return
-        for column in range(span.count):
-            location = Location(self._layer.weights, first + column * self._rows + rows.first)
-            load(to.at(column * rows.count), location, outer=1, inner=rows.count)
+        rows = rows or Span(0, self._rows)
+        for part in range(self._arrays.tiling.parts):
+            first = max(rows.first, part * self._shard)
+            count = min(rows.first + rows.count, (part + 1) * self._shard) - first
+            if count > 0:
+                location = Location(self._layer.weights, span.first * self._shard + first - part * self._shard)
+                self._load_shard(to.at(first - rows.first, outer=rows.count), location, part, span.count, count)
+
+    def _load_shard(self, to: Operand, source: Location, part: int, columns: int, rows: int) -> None:
+        """Bring some rows of a group's shard: those of a column lie beside each other, columns `to.outer` apart."""
+        group = part if self._arrays.tiling.parts > 1 else None
+        load = partial(self._emitter.load, kind=Traffic.WEIGHTS, group=group)
+        if rows == self._shard == to.outer:
+            load(to, source, outer=1, inner=columns * rows)
+        elif rows == self._shard:
+            load(to, source, outer=columns, inner=rows)
+        else:
+            for column in range(columns):
+                load(to.at(column * to.outer), source.at(column * self._shard), outer=1, inner=rows)
 
     def _find_exponents(self) -> None:
         """Find the largest weight of each row; store the exponents."""
         scratch, emitter, rows = Scratch(self._config), self._emitter, self._rows
-        largest, most = scratch.take("the largest weights", rows), self._at_once(2)
+        largest, most = scratch.take("the largest weights", rows), self._at_once(2, self._rows)
         sets = [scratch.take("weights", most * rows) for _ in range(2)]
         emitter.vector(VectorOp.MULTIPLY, largest, ZERO, ZERO, inner=rows)
         for turn, span in enumerate(self._columns(most)):
@@ -158,5 +171,5 @@ class IntegerUpdateLayer:
         self._emitter.transpose(
             buffers.of_columns.at(0, outer=lanes, inner=1), to, gates=rows.count,
             target=channel, beat=0, rows=min(columns, lanes), lanes=lanes, outer_beats=lanes * beats,
-            lane_beats=beats, channel_beats=self._rows * lanes * beats, read_here=True,
+            lane_beats=beats, channel_beats=self._arrays.tiling.rows * lanes * beats, read_here=True,
         )  # fmt: skip

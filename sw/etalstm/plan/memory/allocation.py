@@ -24,6 +24,7 @@ from etalstm.plan.memory.tiling import (
     LayerTiling,
     Partition,
     Span,
+    ceil_div,
     stay,
     tile_batch,
     tile_layer,
@@ -213,27 +214,34 @@ class LayerAllocation:
         )
 
     def _integer_parameters(self, tiling: LayerTiling, suffix: str) -> ParameterArrays:
-        """Allocate weights, gradients and velocities by rows, [column][tile of units][gate]."""
-        of_unit, add = tiling.gates * tiling.units.tiles, self._memory.add
+        """Allocate weights, gradients and velocities by rows, [column][tile of units][gate]: a shard for each group."""
+        of_unit, add, parts = tiling.gates * tiling.units.tiles, self._memory.add, self._memory.groups
         width, height = tiling.inputs.size + tiling.units.size, tiling.gates * tiling.units.size
         whole = replace(tiling, unit_spans=[Span(0, tiling.units.tiles)])
-        of_rows = tiling.depth * of_unit, cache(partial(layout.row_copy_elements, whole)), (height, width)
-        biases = of_unit, cache(partial(layout.bias_elements, tiling)), (height,)
-        weights = add(f"weights{suffix}", "weights", *of_rows)
+        of_shard, add_shards = ceil_div(of_unit, parts), self._memory.add_shards
+
+        def shards(make_elements: Callable[[], np.ndarray]) -> Callable[[], np.ndarray]:
+            return cache(lambda: layout.row_shards_elements(make_elements(), of_unit, parts))
+
+        of_rows = tiling.depth * of_shard, shards(partial(layout.row_copy_elements, whole)), (height, width)
+        of_biases = partial(layout.bias_elements, tiling)
+        biases = of_unit, cache(of_biases), (height,)
+        of_group = f"bias_gradient{suffix}_group", "optimizer", of_unit
+        weights = add_shards(f"weights{suffix}", "weights", *of_rows)
         return ParameterArrays(
             rows=weights, columns=weights, weights=weights,
-            gradient=add(f"gradient{suffix}", "optimizer", *of_rows),
-            velocity=add(f"velocity{suffix}", "optimizer", *of_rows),
+            gradient=add_shards(f"gradient{suffix}", "optimizer", *of_rows),
+            velocity=add_shards(f"velocity{suffix}", "optimizer", *of_rows),
             bias=add(f"bias{suffix}", "weights", *biases, CLOSED),
             bias_gradient=add(f"bias_gradient{suffix}", "optimizer", *biases),
             bias_velocity=add(f"bias_velocity{suffix}", "optimizer", *biases),
-            norms=add(f"norms{suffix}", "optimizer", *biases),
-            bias_sums=None, group_bias=None, partial=[],
+            norms=add_shards(f"norms{suffix}", "optimizer", of_shard, shards(of_biases), (height,)),
+            bias_sums=None, group_bias=self._memory.add_raw(*of_group) if parts > 1 else None, partial=[],
         )  # fmt: skip
 
     def _integers(self, tiling: LayerTiling, parameters: ParameterArrays) -> IntegerArrays:
         """Allocate what integers have beside."""
-        sizes = self._lanes, tiling.gates, tiling.inputs, tiling.units, self._batch, self._steps
+        sizes = self._lanes, tiling.gates, tiling.inputs, tiling.units, self._batch, self._steps, self._memory.groups
         below = self._below.integers if self._below else None
         summed = parameters.gradient if self._gradient_sums else None
         others = below, self._room_of_integers, self._together, summed

@@ -26,7 +26,7 @@ class Digits:
     planes : int
     make_elements : callable
         Gives the element of (entries, B, numbers of a sequence) that each byte of a plane is, -1 for padding: int64,
-        (channels, entries, batch tiles, groups, b, lanes, 4).
+        (channels, entries, batch tiles, groups, b, lanes, 4). Channels are those of all groups of channels.
     """
 
     sent: Sequence
@@ -99,7 +99,8 @@ def of_operand(
     partition, groups = tiling.columns_of(operand), tiling.groups_of(operand)
     vectors = entries * tiling.batch.vectors * groups * planes
     array = memory.add_raw(name, "activations", vectors, zeroed=True)
-    make = partial(_operand_elements, partition, entries, tiling.batch)
+    of_part = partial(_operand_elements, partition, entries, tiling.batch)
+    make, _ = memory.of_batch(of_part, (entries, tiling.batch.batch, partition.size), axis=1)
     return Digits(Sequence(array, groups * planes, tiling.batch), planes, make)
 
 
@@ -107,7 +108,9 @@ def of_delta(memory: MemoryMap, tiling: IntegerTiling, name: str) -> Digits:
     """Allocate the numbers of δ."""
     tiles = PLANES * tiling.units.tiles
     array = memory.add_raw(name, "deltas", tiling.steps * tiling.batch.vectors * tiles, zeroed=True)
-    make = partial(_delta_elements, tiling.units, tiling.steps, tiling.batch)
+    numbers = WORD_BYTES * tiling.units.size
+    of_part = partial(_delta_elements, tiling.units, tiling.steps, tiling.batch)
+    make, _ = memory.of_batch(of_part, (tiling.steps, tiling.batch.batch, numbers), axis=1)
     return Digits(Sequence(array, tiles, tiling.batch), PLANES, make)
 
 

@@ -36,7 +36,7 @@ class Packed:
 class Transposed:
     """δ as it is sent for dW: of each row all steps and sequences, two planes of digits.
 
-    Rows lie in the window of the channel that owns them, as [run][step][block of sequences][plane][row].
+    Rows lie in the window of the channel that owns them, as [shard][run][step][block of sequences][plane][row].
 
     Members
     -------
@@ -55,11 +55,37 @@ class Transposed:
         """Vectors of a run of rows."""
         return self.tiling.steps * self.tiling.pair_blocks * PLANES * self.plane_vectors(run)
 
-    def at(self, run: int, step: int, block: int) -> Location:
-        """Where the rows lie of a step and block of sequences."""
-        earlier = sum(self.vectors(r) for r in range(run))
+    @property
+    def shard_vectors(self) -> int:
+        """Vectors of a shard."""
+        return sum(map(self.vectors, range(len(self.tiling.row_runs))))
+
+    def at(self, run: int, step: int, block: int, shard: int = 0) -> Location:
+        """Where the rows of a shard's run lie of a step and block of sequences."""
+        earlier = shard * self.shard_vectors + sum(map(self.vectors, range(run)))
         vector = earlier + (step * self.tiling.pair_blocks + block) * PLANES * self.plane_vectors(run)
         return Location(self.array, vector)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """δ of a shard as it is sent for dW, with the sequences of all parts of the batch: [run][part], then as transposed.
+
+    Members
+    -------
+    array : Array               that of `transposed` where there is one part
+    transposed : Transposed     of the group's own part
+    """
+
+    array: Array
+    transposed: Transposed
+
+    def at(self, run: int, part: int, step: int, block: int) -> Location:
+        """Where the rows of a run lie of a step and block of sequences."""
+        parts, vectors = self.transposed.tiling.parts, self.transposed.vectors
+        inside = self.transposed.at(run, step, block).vector
+        before = (parts - 1) * sum(map(vectors, range(run))) + part * vectors(run)
+        return Location(self.array, before + inside, (run,) if parts > 1 else ())
 
 
 @dataclass(frozen=True)
@@ -70,11 +96,12 @@ class IntegerArrays:
     -------
     tiling : IntegerTiling
     constants : Array    exponents that the host sets, a vector each: see :class:`Constant`
-    exponents : Array    e_r, [tile of units][gate]
+    exponents : Array    e_r, [tile of units][gate], of all rows
     rows, columns : dict of Packed    weights by rows and by columns, by operand
     operands : dict of Numbers
     delta : Digits       a group is the gates of a tile of units
     transposed : Transposed
+    gathered : Gathered
     noted : Array        of δ, a vector each: exponents of the largest ones, how many were clamped
     changes : dict of Changes    with delta inputs, by operand; `operands` are what was last sent then
     together : bool      a gate has one sum with both operands, else one with each
@@ -89,6 +116,7 @@ class IntegerArrays:
     operands: dict[str, Numbers]
     delta: Digits
     transposed: Transposed
+    gathered: Gathered
     noted: Array
     changes: dict[str, Changes]
     together: bool
@@ -135,18 +163,19 @@ def allocate(
     dW, if the host wants its sums.
     """
     zeroed = partial(memory.add_raw, zeroed=True)
-    of_transposed = tiling.steps * tiling.pair_blocks * PLANES * tiling.rows * tiling.config.lanes
+    of_transposed = tiling.steps * tiling.pair_blocks * PLANES * tiling.padded_rows * tiling.config.lanes
     transposed = Transposed(zeroed(f"transposed{number}", "deltas", of_transposed), tiling)
+    gathered = memory.add_raw(f"gathered{number}", "deltas", of_transposed) if tiling.parts > 1 else transposed.array
     if below and not room:
         x = Numbers(below.output.digits, 1)
     else:
         x = Numbers(of_operand(memory, tiling, "x", f"numbers_x{number}", tiling.steps), 0)
-    of_rows = partial(layout.rows_elements, tiling.units, tiling.gates)
+    of_rows = partial(layout.rows_elements, tiling.units, tiling.gates, tiling.padded_rows)
     return IntegerArrays(
         tiling=tiling,
         constants=memory.add_raw(f"constants{number}", "weights", Constant.COUNT),
         exponents=memory.add(
-            f"exponents{number}", "weights", tiling.rows, of_rows, (tiling.gates * tiling.units.size,)
+            f"exponents{number}", "weights", tiling.padded_rows, of_rows, (tiling.gates * tiling.units.size,)
         ),
         rows={
             name: _packed(memory, f"rows{number}_{name}", tiling.units.tiles, tiling.elements(name))
@@ -162,6 +191,7 @@ def allocate(
         },
         delta=of_delta(memory, tiling, f"numbers_delta{number}"),
         transposed=transposed,
+        gathered=Gathered(gathered, transposed),
         noted=memory.add_raw(f"noted{number}", "deltas", Noted.COUNT),
         changes=room.changes(tiling, number) if room else {},
         together=together,
@@ -170,7 +200,7 @@ def allocate(
 
 
 def _low_words(memory: MemoryMap, number: int, summed: Array) -> Array:
-    return memory.add(f"low_words{number}", summed.kind, summed.vectors, summed.make_elements, summed.shape)
+    return memory.add_shards(f"low_words{number}", summed.kind, summed.vectors, summed.make_elements, summed.shape)
 
 
 def _packed(memory: MemoryMap, name: str, groups: int, elements: int) -> Packed:

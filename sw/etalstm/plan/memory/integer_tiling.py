@@ -1,8 +1,9 @@
 """How a layer falls onto a machine whose products are integers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 
 from etalstm.errors import PlanError
 from etalstm.network.cells.cell import Stage, count_vectors
@@ -60,15 +61,17 @@ class IntegerTiling:
     """One layer's division.
 
     A *group* is the vectors whose bytes lie in one vector of words: four of them. A *tile* is the vectors that the
-    lanes sum at a time.
+    lanes sum at a time. Where the machine's channels work in several groups, each has a *shard* of every channel's
+    rows: their weights, velocities and dW.
 
     Members
     -------
     config : Config
     gates : int                   rows of each unit
     inputs, units : Partition
-    batch : BatchTiles
+    batch : BatchTiles            of a part of the batch
     steps : int
+    parts : int                   groups of channels, each with a part of the batch
     """
 
     config: Config
@@ -77,6 +80,7 @@ class IntegerTiling:
     units: Partition
     batch: BatchTiles
     steps: int
+    parts: int = 1
 
     @property
     def tile(self) -> int:
@@ -87,6 +91,16 @@ class IntegerTiling:
     def rows(self) -> int:
         """Vectors of rows that a channel owns: all gates of its tiles of units."""
         return self.gates * self.units.tiles
+
+    @property
+    def shard_rows(self) -> int:
+        """Vectors of rows of a shard. The last shard is filled up with rows that are no units'."""
+        return ceil_div(self.rows, self.parts)
+
+    @property
+    def padded_rows(self) -> int:
+        """Vectors of rows of all shards."""
+        return self.parts * self.shard_rows
 
     def columns_of(self, operand: str) -> Partition:
         """Give how an operand is divided."""
@@ -122,7 +136,7 @@ class IntegerTiling:
 
     @cached_property
     def row_runs(self) -> list[Span]:
-        """Runs of a channel's vectors of rows whose dW is summed at a time: as many as sums and what is sent hold."""
+        """Runs of a shard's vectors of rows whose dW is summed at a time: as many as sums and what is sent hold."""
         of_half = self.config.integer_streams * (self.config.queue_depth // self.tile // 2)
         sequences = min(of_half, Sent(self.config).most_sequences)
         most = sequences // self.config.lanes
@@ -131,7 +145,13 @@ class IntegerTiling:
                 f"the sums of {self.config.lanes} rows do not fit: queue_depth is {self.config.queue_depth}, "
                 f"broadcast_words are {self.config.broadcast_words}"
             )
-        return spans(self.rows, most)
+        return spans(self.shard_rows, most)
+
+    @property
+    def placed_runs(self) -> Iterator[tuple[int, int, Span]]:
+        """Go through the runs of all shards: number of the shard, number of the run in it, vectors of a channel."""
+        for shard, (number, run) in product(range(self.parts), enumerate(self.row_runs)):
+            yield shard, number, Span(shard * self.shard_rows + run.first, run.count)
 
 
 def ended_groups(span: Span, tiles: int) -> Span:

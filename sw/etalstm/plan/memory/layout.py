@@ -133,9 +133,28 @@ def bias_elements(layer: LayerTiling) -> np.ndarray:
     return rows_elements(layer.units, layer.gates)
 
 
-def rows_elements(units: Partition, gates: int) -> np.ndarray:
-    """Elements of a vector with one for each row, so many gates of each unit, that lies likewise."""
-    return _combine((owned_elements(units)[:, :, None, :], 1), (np.arange(gates)[None, None, :, None], units.size))
+def rows_elements(units: Partition, gates: int, vectors: int | None = None) -> np.ndarray:
+    """Elements of a vector with one for each row, so many gates of each unit, that lies likewise.
+
+    The result, (channels, vectors, lanes), is filled up with padding to so many `vectors`.
+    """
+    each = _combine((owned_elements(units)[:, :, None, :], 1), (np.arange(gates)[None, None, :, None], units.size))
+    rows = each.reshape(units.channels, gates * units.tiles, units.lanes)
+    return np.pad(rows, ((0, 0), (0, max(0, (vectors or 0) - rows.shape[1])), (0, 0)), constant_values=-1)
+
+
+def row_shards_elements(elements: np.ndarray, rows: int, parts: int) -> np.ndarray:
+    """Elements of an array [column][row vector] of whose rows each group of channels has a shard.
+
+    `elements`, (channels of a group, columns·rows, lanes), are those of the whole array. The rows of the last shard are
+    filled up with padding.
+    """
+    channels, _, lanes = elements.shape
+    of_columns = elements.reshape(channels, -1, rows, lanes)
+    of_shard = -(-rows // parts)
+    padded = np.pad(of_columns, ((0, 0), (0, 0), (0, parts * of_shard - rows), (0, 0)), constant_values=-1)
+    shards = [padded[:, :, part * of_shard : (part + 1) * of_shard] for part in range(parts)]
+    return np.concatenate(shards).reshape(parts * channels, -1, lanes)
 
 
 def norms_elements(shards: Shards) -> np.ndarray:

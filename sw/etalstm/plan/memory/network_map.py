@@ -58,7 +58,7 @@ def check_sendable(cell: Cell) -> None:
         raise PlanError(f"only a cell of one stage has delta inputs, {cell.name} has {len(cell.stages)}")
 
 
-def check_arithmetic(config: Config, cell: Cell, execution: Execution, division: Parts) -> None:
+def check_arithmetic(config: Config, cell: Cell, execution: Execution) -> None:
     """Raise ``PlanError`` if a machine cannot compute in an arithmetic, or not all that is asked for together with it.
 
     Of integers a cell must have one stage, whose product is with x and with its output.
@@ -73,10 +73,11 @@ def check_arithmetic(config: Config, cell: Cell, execution: Execution, division:
         raise PlanError(f"integers of this machine have {WEIGHT_BITS} bits, arithmetic {arithmetic.name} has others")
     if [product.operands for product in cell.products] != [("x", cell.output)]:
         raise PlanError(f"with integers the machine has cells of one product, {cell.name} has {cell.products}")
-    refused = {"shared tokens": execution.shared_tokens is not None, "groups": division.count > 1}
-    for name, asked in refused.items():
-        if asked:
-            raise PlanError(f"the machine does not do {name} with integers yet")
+    if execution.shared_tokens is not None:
+        raise PlanError(
+            f"with integers the machine does not share tokens yet: shared_tokens must be none, got "
+            f"{execution.shared_tokens}"
+        )
 
 
 def check_gate_sums(execution: Execution, terms: int) -> None:
@@ -134,7 +135,7 @@ class NetworkMap:
             check_packable(cell)
         if not delta_inputs.off:
             check_sendable(cell)
-        check_arithmetic(config, cell, execution, division)
+        check_arithmetic(config, cell, execution)
         check_bias_sums(execution.arithmetic, steps * division.batch)
         check_gate_sums(execution, max(map(network.inputs_of, range(network.layers))) + network.hidden_size)
         self.delta_bits = execution.arithmetic.delta_bits
@@ -151,7 +152,9 @@ class NetworkMap:
             LayerAllocation(*context, number, self.batch, steps, execution, masked, partials, 0 if number else tokens)
             for number in range(network.layers)
         ]
-        exchange = allocate_exchange(self.memory, [shards for layer in allocations for shards in layer.shards])
+        exchange = None
+        if not config.integers:
+            exchange = allocate_exchange(self.memory, [shards for layer in allocations for shards in layer.shards])
         tilings = [allocation.shards[-1].tiling for allocation in allocations]
         room = of_integers = None
         if not delta_inputs.off and config.integers:
