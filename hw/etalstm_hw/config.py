@@ -269,7 +269,7 @@ PRESETS = {
     # Products of integers.
     "test-int8": Config(
         channels=2, lanes=4, integer_pes=4, weight_depth=256, scratch_depth=512, queue_depth=64, bias_depth=16,
-        codec_words=2, instruction_queue=4, broadcast_words=128, scalar_fifo=4, outstanding_bursts=2, broadcasters=2,
+        codec_words=2, instruction_queue=4, broadcast_words=128, scalar_fifo=4, outstanding_bursts=2,
     ),
     "sim-int8": Config(
         channels=2, lanes=8, integer_pes=8, integer_streams=2, weight_depth=8192, scratch_depth=2048, queue_depth=1024,

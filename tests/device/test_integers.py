@@ -72,6 +72,15 @@ def test_three_streams_have_goldens_bits(tmp_path, batch):
     assert_same_training(device, with_changes(SHAPE, batch=batch), iterations=2, seed=8)
 
 
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+def test_groups_of_channels_have_goldens_bits(tmp_path, stall):
+    file = tmp_path / "groups.toml"
+    file.write_text('base = "test-int8"\nbroadcasters = 2\n')
+    shape = with_changes(SHAPE, network=NetworkShape(5, 4, 2), batch=7, slices=2, storage=Storage("ms1", 0.1))
+    session = assert_same_training(open_device("sim", preset=str(file), stall=stall), shape, iterations=2, seed=8)
+    assert session.plan.groups == 2
+
+
 def test_weights_are_integers_again_when_a_log_has_grown():
     """Also where a pipeline of ranks calls the hooks of a session, whose load() is never called."""
     shape, found = with_changes(SHAPE, storage=Storage("ms1", 0.01), log_share=0.05), {}
