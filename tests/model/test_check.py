@@ -17,7 +17,7 @@ from etalstm_sim.trials.model.configurations import CONFIGURATIONS, Configuratio
 EXACT = (
     "test dense", "test masked", "test layers", "test groups", "test narrow groups", "test tokens", "sim ragged",
     "integers slices", "integers streams", "integers masked", "integers sparse", "integers changes",
-    "integers changes masked", "test sparse", "test narrow", "test cells",
+    "integers changes masked", "integers tokens", "test sparse", "test narrow", "test cells",
 )  # fmt: skip
 CLOSE = ("test static", "test pruned", "test changes rows", "test changes maps", "test groups masked")
 MOST = 0.002  # of an iteration's cycles
@@ -39,10 +39,10 @@ def test_with_fixed_shares_pruned_deltas_and_row_maps_the_model_has_about_the_cy
     assert found["error"] <= MOST, f"{found['model_cycles']} cycles in the model, {found['cycles']} in the Verilog"
 
 
-def test_groups_of_a_machine_of_integers_have_the_cycles_of_the_verilog():
+def test_with_groups_of_integers_the_model_has_about_the_cycles_of_the_verilog():
     one = Configuration("groups", "test-int8", 9, 11, 2, 6, 3, Execution.read(slices=2, arithmetic="int8"))
     found = compare(one, replace(preset("test-int8"), broadcasters=2))
-    assert found["model_cycles"] == found["cycles"]
+    assert found["error"] <= MOST, f"{found['model_cycles']} cycles in the model, {found['cycles']} in the Verilog"
 
 
 @pytest.mark.parametrize("architecture", ["swing", "dynamic"])

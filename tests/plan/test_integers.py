@@ -139,7 +139,11 @@ def test_slices_change_nothing():
     [
         (NetworkShape(3, 5), Execution(arithmetic="int16"), "integers of this machine have 8 bits"),
         (NetworkShape(3, 5, 1, "hlstm"), Execution(arithmetic="int8"), "cells of one product"),
-        (NetworkShape(3, 5), Execution(arithmetic="int8", shared_tokens=4), "shared_tokens must be none, got 4"),
+        (
+            NetworkShape(1041, 5),
+            Execution(arithmetic="int8", shared_tokens=4),
+            "at most 1,040 inputs, input_size is 1,041",
+        ),
     ],
 )
 def test_what_is_not_done_is_refused_by_name(network, execution, message):

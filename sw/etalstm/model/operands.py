@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from etalstm.model.sent import SentChanges, sent_arrays
+from etalstm.model.sent import SentChanges, SentTokens, sent_arrays
 from etalstm.plan.memory.tiling import Partition, Span
 from etalstm.plan.plan import Plan
 from etalstm_hw import contract
@@ -58,7 +58,7 @@ class Densities:
         real: float = 1.0,
         digits: float | None = None,
     ):
-        self._config = config
+        self._config, self._real = config, real
         self._upper = ((2 * delta if digits is None else digits) - delta) * real
         self._kept: dict[int, float] = {
             contract.Traffic.DELTAS: delta * real,
@@ -140,6 +140,9 @@ class Densities:
         array = next((one for one in self._sent if one.first <= send["address"] < one.last), None)
         if array is None:
             raise ValueError(f"no array that is sent lies at beat {send['address']}")
+        if isinstance(array, SentTokens):
+            thresholds = [round(share * self._real * CERTAIN) for share in (array.lower, array.upper)]
+            return array.occupied(channel, tile), thresholds[0], 0, 0, 0, thresholds[1]
         is_change = isinstance(array, SentChanges)
         kept = self._changes if is_change else self._kept[send["kind"]]
         upper = min(1.0, self._upper) if send["wide"] and not is_change else 0.0

@@ -47,6 +47,14 @@ class SentChanges(_Operand):
 
 
 @dataclass(frozen=True)
+class SentTokens(_Operand):
+    """Which token each step has: shares of the lower and of the upper digits that are not zero, at real steps."""
+
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
 class _Delta(SentArray):
     """δ: a block is the gates of a tile of units."""
 
@@ -78,5 +86,9 @@ def sent_arrays(config: Config, integers: IntegerArrays) -> Iterator[SentArray]:
         yield _Operand(*beats(numbers.digits.sent.array), tiling.columns_of(name))
     for name, changes in integers.changes.items():
         yield SentChanges(*beats(changes.digits.sent.array), tiling.columns_of(name))
+    if tokens := integers.tokens:
+        yield _Operand(*beats(tokens.x.sent.array), tiling.inputs)
+        size, bytes_ = tokens.partition.size, len(tokens.powers)
+        yield SentTokens(*beats(tokens.chosen.sent.array), tokens.partition, 1 / size, (bytes_ - 1) / size)
     yield _Delta(*beats(integers.delta.sent.array), tiling)
     yield _Transposed(*beats(integers.gathered.array), tiling)

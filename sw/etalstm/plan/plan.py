@@ -225,7 +225,7 @@ class Plan:
         """
         steps = skipped.shape[1]
         pattern = steps, skipped.tobytes()
-        shares = shares and any(product.tokens for product in self.map.layers[0].products)
+        shares = shares and any(product.shares_tokens for product in self.map.layers[0].products)
         network, cells = self.map.of_fewer_steps(steps), [frozenset(np.flatnonzero(of).tolist()) for of in skipped]
         segments = [up_to(segment.pieces, steps) for segment in self.map.stored.segments]
         forward = self._remembered(

@@ -128,6 +128,7 @@ CONFIGURATIONS = (
     Configuration("integers", "test-int8", 9, 20, 2, 7, 4, int8()),
     Configuration("integers masked", "test-int8", 13, 11, 2, 7, 5, int8(storage="ms1", theta=0.1), masked=True),
     Configuration("integers slices", "test-int8", 40, 33, 2, 9, 3, int8(slices=3, delta_bits=8)),
+    Configuration("integers tokens", "test-int8", 13, 11, 2, 7, 5, int8(shared_tokens=9), masked=True),
     Configuration("integers streams", "sim-int8", 40, 70, 1, 19, 3, int8(delta_bits=15)),
     Configuration("integers sparse", "sim-int8", 64, 128, 1, 16, 6,
                   int8(storage="ms1-bf16", theta=0.1), delta_threshold=0.02, kept_cells=0.5),
@@ -197,7 +198,7 @@ def _draw(generator: np.random.Generator, name: str, preset_name: str | None) ->
     if choices["input_threshold"] != "0":
         choices["refresh"] = one_of(0, 2, 4)
     if machine in _MOST_OF_INTEGERS:  # they take fewer options
-        float32_only = ("weight_format", "shared_tokens", "architecture")
+        float32_only = ("weight_format", "architecture")
         choices = {name: value for name, value in choices.items() if name not in float32_only}
         choices |= {"arithmetic": INT8.name, "delta_bits": int(generator.integers(8, 16))}
     others: dict[str, Any] = {

@@ -67,7 +67,12 @@ class HardwareDevice(Device):
 
     @exclusive
     def best_shared_tokens(self, shape, batches):
-        """Tell it by an estimate of the first layer's cycles; none where sharing takes memory that is not there."""
+        """Tell it by an estimate of the first layer's cycles; none where sharing takes memory that is not there.
+
+        With integers there is no estimate, so none: of many tokens the array that chooses one takes longer than x.
+        """
+        if self.accelerator.config.integers:
+            return None
         try:
             plan = plan_session(self.accelerator, shape, first_room(shape))
             room = best_room(plan, [words_of(plan.map.division, tokens) for tokens in batches])

@@ -99,6 +99,23 @@ class IntegerHardwareSession(HardwareSession):
             self._write_numbers(arrays.changes["x"].others, (sent != integers).astype(np.int8))
         self._write_numbers(arrays.operands["x"].digits, sent)
 
+    def _write_tokens(self):
+        """Give each group of channels the integers of its distinct tokens, and which of them each step has."""
+        tokens, division = integers_of(self._map.layers[0]).tokens, self._map.division
+        assert tokens, "a shape that shares tokens has arrays for them"
+        x = np.zeros((1, division.count * tokens.count, self.shape.network.input_size), np.float32)
+        chosen = np.zeros((self._steps, division.batch, tokens.partition.size), np.int16)
+        for group, of_group in enumerate(self._shared_by_groups()):
+            x[0, group * tokens.count :][: of_group.count] = of_group.x
+            sequences = division.sequences(group)
+            step, place = np.nonzero(of_group.numbers >= 0)
+            for byte, power in enumerate(tokens.powers):
+                chosen[step, sequences[place], tokens.first_of(byte) + of_group.numbers[step, place]] = 1 << power
+        self._write_numbers(tokens.x, self._quantised(x, int(self._exponents.now[1][0, 0])))
+        self._write_numbers(tokens.chosen, chosen)
+        words = np.broadcast_to(tokens.scale_words[:, None], tokens.scales.words)
+        self.windows.write_words(tokens.scales, words.view(np.float32))
+
     def _write_numbers(self, digits: Digits, integers: np.ndarray) -> None:
         """Write the first entries of an array, (N, B, K)."""
         self.windows.write_words(digits.section(len(integers)), digits.words(integers).view(np.float32))

@@ -17,6 +17,7 @@ from etalstm.plan.integers.products import (
     take_sums,
 )
 from etalstm.plan.integers.send import ChangeSender, make_bytes
+from etalstm.plan.integers.tokens import IntegerTokenSums
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import OPERANDS, Constant
 from etalstm.plan.memory.integer_tiling import AREAS, ended_groups, most_earlier, sums_and_terms
@@ -65,6 +66,11 @@ class IntegerForwardStage(ForwardStage):
         self._exponents = Exponents(emitter, scratch, arrays)
         self._of = {name: self._exponents.take() for name in ("x", "h")}
         self._multiplier = Multiplier(config, emitter)
+        self._tokens: IntegerTokenSums | None = None
+        if shares and arrays.tokens:
+            of_x = {span: self._columns("x", span) for span in self.tiling.unit_spans}
+            memory = self._z, self._terms, self._vectors.array(self._stage.gates[0])
+            self._tokens = IntegerTokenSums(config, emitter, scratch, arrays, of_x, *memory)
         self._matrices = [self._columns(name, span) for name in ("h", "x") for span in self.tiling.unit_spans]
         self._stays = self._multiplier.fits(*self._matrices)
         self._changes: ChangeSender | None = None
@@ -101,12 +107,14 @@ class IntegerForwardStage(ForwardStage):
             self._exponents.with_rows(self._of[name], constant)
         rows = self._arrays.tiling.rows
         self._emitter.load(self._bias, Location(self._layer.bias, 0), Traffic.WEIGHTS, 1, rows)
+        if self._tokens:
+            self._tokens.emit()
         for columns in self._matrices if self._stays else []:
             self._multiplier.keep(columns)
 
     def _columns(self, operand: str, span: Span) -> Columns:
         """Give the weights of a span's rows: a group is those of a tile of units."""
-        packed = self._arrays.rows[operand]
+        packed = self._tokens.matrix if self._tokens and operand == "x" else self._arrays.rows[operand]
         return Columns(tuple(WeightGroup(packed, tile) for tile in range(span.first, span.first + span.count)))
 
     def _areas(self, job: Job) -> dict[str, Operand]:
@@ -126,6 +134,8 @@ class IntegerForwardStage(ForwardStage):
         emit_all(self.of_inputs([job]))
 
     def _array(self, operand: str, job: Job) -> Broadcast:
+        if self._tokens and operand == "x":
+            return self._tokens.array(job.step, job.batch_tile, job.size)
         numbers, tiling, changes = self._arrays.operands[operand], self._arrays.tiling, self._arrays.changes
         location, groups = numbers.digits.at(job.step + numbers.first, job.batch_tile), tiling.groups_of(operand)
         if changes:

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Protocol
 
 from etalstm.errors import PlanError
-from etalstm.plan.memory.integer_arrays import IntegerArrays, Packed
+from etalstm.plan.memory.digits import Packed
+from etalstm.plan.memory.integer_arrays import IntegerArrays
 from etalstm.plan.memory.integer_tiling import Sent
 from etalstm.plan.memory.operands import Location, Operand, Parameter
 from etalstm.plan.memory.tiling import Span, ceil_div, cut, spans

@@ -160,7 +160,7 @@ class LayerAllocation:
         c = self._sequence("c", "intermediates", self._units, 1 if compressed else steps + 1) if is_last else None
         sent = self._sent(room, tiling, x, operand, operand_step) if room and x else ()
         tokens = None
-        if takes_x and self._tokens:
+        if takes_x and self._tokens and not self._exact:
             tokens = allocate_tokens(self._lanes, self._memory, tiling, self._batch, steps, self._tokens)
         index = self._index(len(stage.kept), tiling, suffix) if compressed and has_stage and stage.kept else None
         delta = None if compressed or self._exact else self._gates(f"delta{suffix}", tiling)
@@ -244,7 +244,7 @@ class LayerAllocation:
         sizes = self._lanes, tiling.gates, tiling.inputs, tiling.units, self._batch, self._steps, self._memory.groups
         below = self._below.integers if self._below else None
         summed = parameters.gradient if self._gradient_sums else None
-        others = below, self._room_of_integers, self._together, summed
+        others = below, self._room_of_integers, self._together, summed, self._tokens
         return allocate(self._memory, IntegerTiling(*sizes), self._number, *others)
 
     def _weights(

@@ -182,6 +182,11 @@ class LayerArrays(ParameterArrays):
         return tuple(filter(None, stages))
 
     @property
+    def shares_tokens(self) -> bool:
+        """There are arrays for the sums of distinct tokens."""
+        return bool(self.tokens or (self.integers and self.integers.tokens))
+
+    @property
     def batch(self) -> BatchTiles:
         """How the sequences are divided."""
         return self.operand.batch

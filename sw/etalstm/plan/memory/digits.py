@@ -92,16 +92,40 @@ class Numbers:
     first: int
 
 
+@dataclass(frozen=True)
+class Packed:
+    """A matrix of weights of a byte: of each group of four vectors, a vector of words for each element.
+
+    Members
+    -------
+    array : Array     [group][element]
+    elements : int
+    """
+
+    array: Array
+    elements: int
+
+    def at(self, group: int, element: int) -> Location:
+        """Vectors of a group from an element on."""
+        return Location(self.array, group * self.elements + element)
+
+
 def of_operand(
     memory: MemoryMap, tiling: IntegerTiling, operand: str, name: str, entries: int, planes: int = 1
 ) -> Digits:
     """Allocate numbers of x or of the other operand."""
-    partition, groups = tiling.columns_of(operand), tiling.groups_of(operand)
-    vectors = entries * tiling.batch.vectors * groups * planes
-    array = memory.add_raw(name, "activations", vectors, zeroed=True)
-    of_part = partial(_operand_elements, partition, entries, tiling.batch)
-    make, _ = memory.of_batch(of_part, (entries, tiling.batch.batch, partition.size), axis=1)
-    return Digits(Sequence(array, groups * planes, tiling.batch), planes, make)
+    return of_partition(memory, tiling.columns_of(operand), tiling.batch, name, entries, planes)
+
+
+def of_partition(
+    memory: MemoryMap, partition: Partition, batch: BatchTiles, name: str, entries: int, planes: int
+) -> Digits:
+    """Allocate numbers that are divided as a partition says; `batch` is that of a part of the batch."""
+    groups = ceil_div(partition.tiles, WORD_BYTES)
+    array = memory.add_raw(name, "activations", entries * batch.vectors * groups * planes, zeroed=True)
+    of_part = partial(operand_elements, partition, entries, batch)
+    make, _ = memory.of_batch(of_part, (entries, batch.batch, partition.size), axis=1)
+    return Digits(Sequence(array, groups * planes, batch), planes, make)
 
 
 def of_delta(memory: MemoryMap, tiling: IntegerTiling, name: str) -> Digits:
@@ -123,7 +147,8 @@ def _elements(entries: int, batch: BatchTiles, owned: np.ndarray, numbers: int) 
     return np.where((owned[:, None, None, :, None] < 0) | (sequence < 0), -1, at)
 
 
-def _operand_elements(partition: Partition, entries: int, batch: BatchTiles) -> np.ndarray:
+def operand_elements(partition: Partition, entries: int, batch: BatchTiles) -> np.ndarray:
+    """Elements of numbers that are divided as a partition says, see :class:`Digits`."""
     owned = layout.owned_elements(partition)
     groups = ceil_div(partition.tiles, WORD_BYTES)
     whole = np.pad(owned, ((0, 0), (0, groups * WORD_BYTES - partition.tiles), (0, 0)), constant_values=-1)

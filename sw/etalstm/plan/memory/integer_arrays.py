@@ -4,32 +4,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from etalstm.plan.memory import layout
-from etalstm.plan.memory.digits import Digits, Numbers, of_delta, of_operand
+from etalstm.plan.memory.digits import Digits, Numbers, Packed, of_delta, of_operand
 from etalstm.plan.memory.integer_changes import Changes, IntegerRoom
 from etalstm.plan.memory.integer_tiling import IntegerTiling
+from etalstm.plan.memory.integer_tokens import IntegerTokens, allocate_integer_tokens
 from etalstm.plan.memory.memory_map import Array, MemoryMap
 from etalstm.plan.memory.operands import Location
 from etalstm_hw.contract.integers import PLANES
 
 OPERANDS = ("x", "h")
-
-
-@dataclass(frozen=True)
-class Packed:
-    """A matrix of weights of a byte: of each group of four vectors, a vector of words for each element.
-
-    Members
-    -------
-    array : Array     [group][element]
-    elements : int
-    """
-
-    array: Array
-    elements: int
-
-    def at(self, group: int, element: int) -> Location:
-        """Vectors of a group from an element on."""
-        return Location(self.array, group * self.elements + element)
 
 
 @dataclass(frozen=True)
@@ -106,6 +89,7 @@ class IntegerArrays:
     changes : dict of Changes    with delta inputs, by operand; `operands` are what was last sent then
     together : bool      a gate has one sum with both operands, else one with each
     low_words : Array    the lower 32 bits of the sums of dW, which lie as dW does; None unless the host wants the sums
+    tokens : IntegerTokens    where x are tokens whose sums are shared; else None
     """
 
     tiling: IntegerTiling
@@ -121,6 +105,7 @@ class IntegerArrays:
     changes: dict[str, Changes]
     together: bool
     low_words: Array | None
+    tokens: IntegerTokens | None
 
     @property
     def of_sums(self) -> tuple[str, ...]:
@@ -155,12 +140,12 @@ class Noted:
 
 def allocate(
     memory: MemoryMap, tiling: IntegerTiling, number: int, below: IntegerArrays | None, room: IntegerRoom | None,
-    together: bool, summed: Array | None,
+    together: bool, summed: Array | None, tokens: int,
 ) -> IntegerArrays:  # fmt: skip
     """Allocate the arrays of a layer.
 
     `below` are those of the layer below, `room` is there with delta inputs. `together` is as in the result. `summed` is
-    dW, if the host wants its sums.
+    dW, if the host wants its sums. `tokens` are how many distinct ones are shared at most; 0: x are no tokens.
     """
     zeroed = partial(memory.add_raw, zeroed=True)
     of_transposed = tiling.steps * tiling.pair_blocks * PLANES * tiling.padded_rows * tiling.config.lanes
@@ -196,6 +181,7 @@ def allocate(
         changes=room.changes(tiling, number) if room else {},
         together=together,
         low_words=_low_words(memory, number, summed) if summed else None,
+        tokens=allocate_integer_tokens(memory, tiling, tokens) if tokens else None,
     )
 
 

@@ -58,12 +58,11 @@ def check_sendable(cell: Cell) -> None:
         raise PlanError(f"only a cell of one stage has delta inputs, {cell.name} has {len(cell.stages)}")
 
 
-def check_arithmetic(config: Config, cell: Cell, execution: Execution) -> None:
-    """Raise ``PlanError`` if a machine cannot compute in an arithmetic, or not all that is asked for together with it.
+def check_arithmetic(config: Config, cell: Cell, arithmetic: Arithmetic) -> None:
+    """Raise ``PlanError`` if a machine cannot compute a cell in an arithmetic.
 
     Of integers a cell must have one stage, whose product is with x and with its output.
     """
-    arithmetic = execution.arithmetic
     if arithmetic.exact != config.integers:
         products = f"integers, {config.integer_pes} PEs in a lane" if config.integers else "float32"
         raise PlanError(f"products of this machine are {products}: arithmetic cannot be {arithmetic.name}")
@@ -73,11 +72,6 @@ def check_arithmetic(config: Config, cell: Cell, execution: Execution) -> None:
         raise PlanError(f"integers of this machine have {WEIGHT_BITS} bits, arithmetic {arithmetic.name} has others")
     if [product.operands for product in cell.products] != [("x", cell.output)]:
         raise PlanError(f"with integers the machine has cells of one product, {cell.name} has {cell.products}")
-    if execution.shared_tokens is not None:
-        raise PlanError(
-            f"with integers the machine does not share tokens yet: shared_tokens must be none, got "
-            f"{execution.shared_tokens}"
-        )
 
 
 def check_gate_sums(execution: Execution, terms: int) -> None:
@@ -135,7 +129,7 @@ class NetworkMap:
             check_packable(cell)
         if not delta_inputs.off:
             check_sendable(cell)
-        check_arithmetic(config, cell, execution)
+        check_arithmetic(config, cell, execution.arithmetic)
         check_bias_sums(execution.arithmetic, steps * division.batch)
         check_gate_sums(execution, max(map(network.inputs_of, range(network.layers))) + network.hidden_size)
         self.delta_bits = execution.arithmetic.delta_bits
