@@ -75,19 +75,19 @@ class IntegerUpdateLayer:
             count = min(rows.first + rows.count, (part + 1) * self._shard) - first
             if count > 0:
                 location = Location(self._layer.weights, span.first * self._shard + first - part * self._shard)
-                self._load_shard(to.at(first - rows.first, outer=rows.count), location, part, span.count, count)
+                self._load_shard(to.at(first - rows.first), rows.count, location, part, span.count, count)
 
-    def _load_shard(self, to: Operand, source: Location, part: int, columns: int, rows: int) -> None:
-        """Bring some rows of a group's shard: those of a column lie beside each other, columns `to.outer` apart."""
+    def _load_shard(self, to: Operand, pitch: int, source: Location, part: int, columns: int, rows: int) -> None:
+        """Bring some rows of a group's shard: those of a column beside each other, columns `pitch` vectors apart."""
         group = part if self._arrays.tiling.parts > 1 else None
         load = partial(self._emitter.load, kind=Traffic.WEIGHTS, group=group)
-        if rows == self._shard == to.outer:
+        if rows == self._shard == pitch:
             load(to, source, outer=1, inner=columns * rows)
         elif rows == self._shard:
-            load(to, source, outer=columns, inner=rows)
+            load(to.at(0, outer=pitch), source, outer=columns, inner=rows)
         else:
             for column in range(columns):
-                load(to.at(column * to.outer), source.at(column * self._shard), outer=1, inner=rows)
+                load(to.at(column * pitch), source.at(column * self._shard), outer=1, inner=rows)
 
     def _find_exponents(self) -> None:
         """Find the largest weight of each row; store the exponents."""
