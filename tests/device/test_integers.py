@@ -81,6 +81,11 @@ def test_groups_of_channels_have_goldens_bits(tmp_path, stall):
     assert session.plan.groups == 2
 
 
+def test_shared_tokens_have_goldens_bits():
+    device = open_device("sim", preset="test-int8", stall=0.5)
+    assert_same_training(device, with_changes(SHAPE, shared_tokens=6), iterations=1, seed=8)
+
+
 def test_weights_are_integers_again_when_a_log_has_grown():
     """Also where a pipeline of ranks calls the hooks of a session, whose load() is never called."""
     shape, found = with_changes(SHAPE, storage=Storage("ms1", 0.01), log_share=0.05), {}
