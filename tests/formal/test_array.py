@@ -129,7 +129,8 @@ PROOFS = [
             _mutant("adding.valid.eq(collecting & present.last)", "adding.valid.eq(collecting & now.last)"),
             _mutant("now.fresh & ~now.alone", "now.fresh & now.alone"),
             _mutant("Mux(control.fresh, self.old, read", "Mux(control.fresh | control.upper, self.old, read", "lane"),
-            _mutant("control.moves.eq(control.capture | control.high)", "control.moves.eq(1)"),
+            _mutant("m.If(self.control.capture)", "m.If(self.control.capture | self.control.high)", "lane"),
+            _mutant("(words)[self.control.pe]", "(words)[self.control.written[1:]]", "lane"),
         ),
     )
 ]

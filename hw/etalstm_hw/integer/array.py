@@ -193,7 +193,6 @@ class IntegerArray(wiring.Component):
         ]
         m.d.comb += [
             Cat(control.high, control.pe).eq(number),
-            control.moves.eq(control.capture | control.high),
             control.fresh.eq(present.fresh),
             control.alone.eq(present.fresh & present.alone),
             control.upper.eq(present.upper),

@@ -1,6 +1,6 @@
 """A lane's integer PEs, and the wide sums that their short ones are added to."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -21,7 +21,6 @@ class Control(data.StructLayout):
     -------
     begins : the PEs' sums begin, see :class:`IntegerPE`
     capture : the PEs' sums are complete: take them
-    moves : captured words are taken, or move on
     pe, high : whose captured sum comes to the adder, and which of its two
     fresh : of the first captured ones of a sum: they are added to the old sums, not to what is kept
     alone : but to 0, as ``fresh`` ones without old sums
@@ -30,7 +29,7 @@ class Control(data.StructLayout):
     """
 
     def __init__(self, pes):
-        flags = ("begins", "capture", "moves", "high", "fresh", "alone", "upper", "write")
+        flags = ("begins", "capture", "high", "fresh", "alone", "upper", "write")
         super().__init__(dict.fromkeys(flags, 1) | {"pe": range(pes), "written": range(2 * pes)})
 
 
@@ -38,8 +37,8 @@ class IntegerLane(wiring.Component):
     """Multiplies all weights of a lane by one scalar a cycle. The sums stay in the PEs while scalars of a sum come.
 
     A PE's word holds CHUNK products. Then, or earlier, the words of all PEs are captured, and the PEs begin anew
-    without a gap. The captured words move past one place, a PE every two cycles. There its two sums are added to wide
-    ones, first the low one, then the high one. A small memory keeps the wide ones.
+    without a gap. The captured words wait for their turns, a PE's for two cycles: its two sums are added to wide ones,
+    first the low one, then the high one. A small memory keeps the wide ones.
     ::
 
         PEs ──capture──► words ─► (one sum a cycle) ─│─► + ─│─► sums
@@ -78,7 +77,7 @@ class IntegerLane(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Place the PEs; move their words; add them."""
+        """Place the PEs; capture their words; add them, one after the other."""
         m = Module()
         pes = [self._pe() for _ in range(self._count)]
         words = [Signal(2 * FIELD_BITS, name=f"word_{n}", reset_less=True) for n in range(self._count)]
@@ -90,14 +89,12 @@ class IntegerLane(wiring.Component):
                 pe.scalar.eq(self.scalar),
                 pe.begins.eq(self.control.begins),
             ]
-        # No word follows the last one: what it becomes when it moves is never used.
-        following = [*words[1:], pes[-1].sums]
-        with m.If(self.control.moves):
-            m.d.sync += [
-                word.eq(Mux(self.control.capture, pe.sums, after))
-                for word, pe, after in zip(words, pes, following, strict=True)
-            ]
-        self._collect(m, words[0])
+        # Words that moved past one place would take a LUT for each bit of each PE.
+        with m.If(self.control.capture):
+            m.d.sync += [word.eq(pe.sums) for word, pe in zip(words, pes, strict=True)]
+        word = Signal(2 * FIELD_BITS)
+        m.d.comb += word.eq(Array(words)[self.control.pe])
+        self._collect(m, word)
         return m
 
     def _collect(self, m, word):
