@@ -1,6 +1,6 @@
 """Cuts transfers into bursts that every AXI memory accepts."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -92,32 +92,36 @@ class Bursts(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One transfer in registers: where it goes on and what is left of it."""
-        m = Module()
-        beat = Signal(self._address_bits - self._shift, reset_less=True)
-        left = Signal(max(self._beats_bits, BURST_BEATS.bit_length()), reset_less=True)
-        active = Signal()
+        """One transfer in registers: where it goes on, how many bursts follow, and where the last one ends.
 
-        to_boundary = Signal(range(BURST_BEATS + 1))
-        last = Signal()
-        length = Signal(range(BURST_BEATS + 1))
+        A burst's length is selected from registers. So little logic lies before a decision that depends on it.
+        """
+        m = Module()
+        bits = (BURST_BEATS - 1).bit_length()
+        page = Signal(self._address_bits - self._shift - bits, reset_less=True)  # 16 beats of memory
+        first, final = Signal(bits, reset_less=True), Signal(bits, reset_less=True)  # beats of this page and the last
+        single = Signal(bits, reset_less=True)  # length of this burst less 1 if it is the last one
+        following, last, active = Signal(self._beats_bits, reset_less=True), Signal(reset_less=True), Signal()
+        start, final_beat = self.i.p.address[self._shift :], Signal(max(self._beats_bits, bits) + 1)
         m.d.comb += [
-            to_boundary.eq(BURST_BEATS - beat[: (BURST_BEATS - 1).bit_length()]),
-            last.eq(left <= to_boundary),
-            length.eq(Mux(last, left, to_boundary)),
+            final_beat.eq(start[:bits] + self.i.p.beats - 1),
             self.o.valid.eq(active),
-            self.o.p.address.eq(beat << self._shift),
-            self.o.p.length.eq(length - 1),
+            self.o.p.address.eq(Cat(first, page) << self._shift),
+            self.o.p.length.eq(Mux(last, single, ~first)),
             self.o.p.last.eq(last),
             self.i.ready.eq(~self.clear & (~active | (self.o.ready & last))),
         ]
 
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += [beat.eq(beat + length), left.eq(left - length), active.eq(~last)]
+            m.d.sync += [page.eq(page + 1), first.eq(0), single.eq(final)]
+            m.d.sync += [following.eq(following - 1), last.eq(following == 1), active.eq(~last)]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [
-                beat.eq(self.i.p.address >> self._shift),
-                left.eq(self.i.p.beats),
+                Cat(first, page).eq(start),
+                final.eq(final_beat),
+                single.eq(self.i.p.beats - 1),
+                following.eq(final_beat[bits:]),
+                last.eq(final_beat[bits:] == 0),
                 active.eq(1),
             ]
             if self._tag is not None:
