@@ -93,6 +93,7 @@ class BlockRequests(wiring.Component):
             request.transfer.address.eq(window + (offset << shift)),
             request.transfer.beats.eq(Mux(cast.compressed, 1, beats)),
             request.plan.verdict.eq(verdict),
+            request.refused.eq(verdict != Status.IDLE),
             request.plan.beat_kind.eq(Mux(cast.compressed, BeatKind.INDEX, BeatKind.VECTORS)),
             request.plan.kind.eq(cast.kind),
             request.plan.stream_size.eq((beats * self._beat_words)[: self._sizes[0]]),  # the index knows what is kept

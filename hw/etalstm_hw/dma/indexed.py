@@ -28,11 +28,12 @@ class Request(data.StructLayout):
     transfer : where they lie
     window : byte address of the window that the index counts from
     address : beat of the window where the transfer begins
+    refused : the plan's verdict is not IDLE: a flag of its own, since the verdict is known last
     plan : goes with the transfer
     """
 
     def __init__(self, address_bits: int, beats_bits: int, plan: data.StructLayout):
-        members = {"window": address_bits, "address": ADDRESS_BITS, "plan": plan}
+        members = {"window": address_bits, "address": ADDRESS_BITS, "refused": 1, "plan": plan}
         super().__init__({"transfer": Transfer(address_bits, beats_bits), **members})
 
 
@@ -88,29 +89,37 @@ class IndexedReads(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Requests come before streams: an index read early is what hides its latency."""
+        """Requests come before streams: an index read early is what hides its latency.
+
+        Whether a request is refused, and whether a transfer is taken, is known late. So who is offered does not depend
+        on it: a refused request that has to wait for streams lets them go first from its second cycle on.
+        """
         m = Module()
         m.submodules.waiting = waiting = SyncFIFO(width=self._waiting.size, depth=_AHEAD)
         request, plans, transfers = self.i.p, self.plans, self.transfers
         stream_plan, stream_transfer = Signal(self._plan), Signal(transfers.p.shape())
         stream_offers = self._stream(m, stream_plan, stream_transfer, waiting)
-        readable, indexed, own_offers, offers, taken = (Signal() for _ in range(5))
+        stream_readable, goes = stream_plan.verdict == Status.IDLE, plans.ready & ~self.drain
+        indexed, alone, offers, known = (Signal() for _ in range(4))
+        readable, moves, stream_moves = Signal(), Signal(), Signal()
+        m.d.sync += known.eq(self.i.valid & ~self.i.ready & request.refused)
         m.d.comb += [
-            indexed.eq((request.plan.beat_kind == BeatKind.INDEX) & (request.plan.verdict == Status.IDLE)),
-            own_offers.eq(self.i.valid & Mux(indexed, waiting.w_rdy, ~waiting.r_rdy)),
-            plans.p.eq(Mux(own_offers, request.plan, stream_plan)),
-            transfers.p.eq(Mux(own_offers, request.transfer, stream_transfer)),
-            readable.eq(plans.p.verdict == Status.IDLE),
-            offers.eq((own_offers | stream_offers) & ~self.drain),
-            transfers.valid.eq(offers & readable & plans.ready),
-            plans.valid.eq(offers & (transfers.ready | ~readable)),
-            taken.eq(plans.valid & plans.ready),
-            self.i.ready.eq(taken & own_offers),
+            indexed.eq(request.plan.beat_kind == BeatKind.INDEX),
+            alone.eq(~waiting.r_rdy),
+            offers.eq(self.i.valid & Mux(indexed & ~known, waiting.w_rdy, alone)),
+            plans.p.eq(Mux(offers, request.plan, stream_plan)),
+            transfers.p.eq(Mux(offers, request.transfer, stream_transfer)),
+            readable.eq(Mux(offers, ~request.refused, stream_offers & stream_readable)),
+            transfers.valid.eq(readable & goes),
+            moves.eq(offers & Mux(request.refused, alone, transfers.ready)),
+            stream_moves.eq(~offers & stream_offers & (transfers.ready | ~stream_readable)),
+            plans.valid.eq(~self.drain & (moves | stream_moves)),
+            self.i.ready.eq(goes & moves),
             self._waiting(waiting.w_data).window.eq(request.window),
             self._waiting(waiting.w_data).address.eq(request.address),
             self._waiting(waiting.w_data).plan.eq(request.plan),
-            waiting.w_en.eq(taken & own_offers & indexed),
-            waiting.r_en.eq((taken & ~own_offers) | self.drain),
+            waiting.w_en.eq(goes & offers & indexed & transfers.ready & ~request.refused),
+            waiting.r_en.eq((goes & stream_moves) | self.drain),
             self.busy.eq(waiting.r_rdy),
         ]
         return m

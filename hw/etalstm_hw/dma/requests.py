@@ -92,7 +92,11 @@ class Requests(wiring.Component):
         instruction, request, plan = self.i.p, reads.i.p, reads.i.p.plan
         base = Signal(self._address_bits, reset_less=True)
         beats = Signal(self._beats_bits, reset_less=True)
-        prepared, inside, elements = Signal(), Signal(), Signal(self._word_bits)
+        prepared, inside, elements, bad_field = Signal(), Signal(), Signal(self._word_bits), Signal()
+        no_group = Signal(reset_less=True)
+        # Where the transfer ends, less the window's size, less 1: one sum of three numbers is a single carry chain. Its
+        # sign says whether the transfer lies inside.
+        beyond = Signal(max(ADDRESS_BITS + GROUP_BITS + 1, self._beats_bits, self._address_bits) + 2)
         position, number = Signal(self._address_bits, reset_less=True), Signal(GROUP_BITS)
         address = Signal(ADDRESS_BITS + GROUP_BITS + 1, reset_less=True)
         m.d.comb += number.eq(Mux(instruction.group == 0, self.group.number, instruction.group - 1))
@@ -102,6 +106,7 @@ class Requests(wiring.Component):
             address.eq(instruction.address + self.group.number * instruction.group_stride),
         ]
         m.d.sync += beats.eq(instruction.outer * instruction.inner * self._vector_beats)
+        m.d.sync += no_group.eq(instruction.group > self.group.count)
         m.d.sync += prepared.eq(self.i.valid & ~self.i.ready & ~self.drain)
         m.d.comb += [
             reads.size.eq(self.windows.size >> self._shift),
@@ -113,8 +118,11 @@ class Requests(wiring.Component):
             request.address.eq(address),
             request.transfer.address.eq(base + (address << self._shift)),
             request.transfer.beats.eq(Mux(instruction.compressed, 1, beats)),
-            inside.eq(address + request.transfer.beats <= reads.size),
-            plan.verdict.eq(Mux(inside, Status.IDLE, Status.BAD_ADDRESS)),
+            beyond.eq(address + request.transfer.beats + ~Cat(reads.size, Const(0, len(beyond) - len(reads.size)))),
+            inside.eq(beyond[-1]),
+            bad_field.eq((beats == 0) | no_group),
+            request.refused.eq(bad_field | ~inside),
+            plan.verdict.eq(Mux(bad_field, Status.BAD_FIELD, Mux(inside, Status.IDLE, Status.BAD_ADDRESS))),
             plan.beat_kind.eq(Mux(instruction.compressed, BeatKind.INDEX, BeatKind.VECTORS)),
             *(plan[name].eq(instruction[name]) for name in ("kind", "memory", "more")),
             *(plan.pattern[name].eq(instruction[name]) for name in LanePattern().members),
@@ -122,6 +130,4 @@ class Requests(wiring.Component):
             # The index knows how many elements are kept.
             plan.stream_size.eq(Cat(elements, Const(0, self._word_bits), instruction.bf16)),
         ]
-        with m.If((beats == 0) | (instruction.group > self.group.count)):
-            m.d.comb += plan.verdict.eq(Status.BAD_FIELD)
         return m
