@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from etalstm_hw.codec.select import mask_is_a_word
 from etalstm_hw.codec.words import Beat
 from etalstm_hw.contract import STREAM_BLOCK, FloatFormat
+from etalstm_hw.narrow import narrow_at_most, narrow_sum, ones
 
 
 class StreamSize(data.StructLayout):
@@ -78,6 +79,8 @@ class Decompressor(wiring.Component):
 
         The words of the next beat of elements lie in the window from `first` on. The last beat of a mask is taken with
         the next mask. Positions and sizes count units: ``>> word_shift`` makes words of them.
+
+        Whether a beat is taken is known late. What follows from it is computed for both cases and then selected.
         """
         m = Module()
         words, units = self._words, self._units
@@ -88,77 +91,87 @@ class Decompressor(wiring.Component):
         mask, mask_beats = Signal(STREAM_BLOCK), Signal(range(self._mask_beats + 1))
         beats, kept = (Signal(self._width, name=name) for name in ("beats", "kept"))
         active, ended, bf16 = Signal(), Signal(), Signal() if units > 1 else C(0)
+        last, near = Signal(), Signal()  # one beat is left; fewer are left than a mask is about
         # The next beat: its kept elements, the unit behind them, the unit and the word behind all that it takes.
         needed, behind, after, used = (Signal(range(2 * units * words + 1)) for _ in range(4))
         level, end = Signal(range(2 * words + 1)), Signal(range(2 * words + 1))
-        masked, beat_there, mask_there, last, odd = (Signal() for _ in range(5))
+        masked, beat_there, mask_there, odd = (Signal() for _ in range(4))
+        words_needed = Signal(range(2 * words + 2))
         # This cycle: a beat is put out, a mask is taken, the stream is over.
-        takes, fetches, closes = Signal(), Signal(), Signal()
+        takes, fetches, closes, rest = Signal(), Signal(), Signal(), Signal(range(3))  # `rest` beats stay
 
         # Measure
         m.d.comb += [
             masked.eq(mask_beats != 0),
-            last.eq(beats == 1),
-            needed.eq(sum(mask[:words])),
-            level.eq(have * words),
-            behind.eq(first + Mux(bf16, needed, needed << word_shift)),
+            needed.eq(ones(m, mask[:words], name="kept_ones")),
+            level.eq(have << (words.bit_length() - 1)),
+            behind.eq(narrow_sum(m, first, Mux(bf16, needed, needed << word_shift), name="all_units")),
             odd.eq(bf16 & behind[0] & ((mask_beats == 1) | last)),  # a block's last word is filled up
-            after.eq(behind + odd),
+            after.eq(narrow_sum(m, behind, odd, name="filled_units")),
             end.eq(after >> word_shift),
-            beat_there.eq(masked & ((after + units - 1) >> word_shift <= level)),
-            mask_there.eq(end < level),
+            words_needed.eq(narrow_sum(m, after, C(units - 1, 1), name="begun_words") >> word_shift),
+            beat_there.eq(masked & narrow_at_most(m, words_needed, level, name="beat")),
+            mask_there.eq(~narrow_at_most(m, level, end, name="mask")),
         ]
 
         # Take
+        with_beat, alone = mask_there & (mask_beats == 1) & ~last, mask_there & ~masked & active & ~self.error
+        used_by = [
+            narrow_sum(m, place, fetched << word_shift, name=f"used_{name}")
+            for name, place, fetched in (("there", first, alone), ("behind", after, with_beat))
+        ]
+        rests = [Mux(by[beat_shift:] == 0, have, (have == 2) & (by[beat_shift:] == 1)) for by in used_by]
         m.d.comb += [
-            fetches.eq(mask_there & ~self.error & Mux(masked, takes & (mask_beats == 1) & ~last, beats != 0)),
-            used.eq(Mux(takes, after, first) + (fetches << word_shift)),
+            fetches.eq(Mux(takes, with_beat, alone)),
+            used.eq(Mux(takes, *reversed(used_by))),
+            rest.eq(Mux(takes, *reversed(rests))),
             closes.eq(takes & last),
             self.stream_size.ready.eq(~active),
         ]
+        announced = self.stream_size.p.elements >> (words.bit_length() - 1)
+        with m.If(~active):  # they mean nothing without a mask
+            m.d.sync += [last.eq(announced == 1), near.eq(~announced[self._mask_beats.bit_length() - 1 :].any())]
         with m.If(takes):
-            m.d.sync += [beats.eq(beats - 1), kept.eq(kept - needed)]
-            m.d.sync += [mask.eq(mask >> words), mask_beats.eq(mask_beats - 1)]
+            m.d.sync += [beats.eq(beats - 1), last.eq(beats == 2), near.eq(near | (beats == self._mask_beats))]
+            m.d.sync += [kept.eq(kept - needed), mask.eq(mask >> words), mask_beats.eq(mask_beats - 1)]
         with m.If(fetches):
             m.d.sync += [mask.eq(Array(window)[end[: words.bit_length()]]), mask_beats.eq(self._mask_beats)]
         with m.If(closes):
             m.d.sync += [active.eq(0), mask.eq(0), mask_beats.eq(0)]
         with m.If(self.stream_size.valid & self.stream_size.ready):
             size = self.stream_size.p
-            m.d.sync += [active.eq(1), beats.eq(size.elements >> (words.bit_length() - 1)), kept.eq(size.kept)]
+            m.d.sync += [active.eq(1), beats.eq(announced), kept.eq(size.kept)]
             if units > 1:
                 m.d.sync += bf16.eq(size.bf16)
 
         # Fill
         final = beat_there & last
-        dropped, long = self._fill(m, window, have, first, used, beat_shift, ended, active, final, closes)
+        dropped, long = self._fill(m, window, have, rest, first, used, beat_shift, ended, active, final, closes)
 
         # Judge
         pieces = Array(window.as_value().word_select(n, self._width // units) for n in range(2 * units * words))
-        unpaired = odd & pieces[behind[: beat_shift + 1]].any()  # the half that fills a word up is not 0
+        # The half that fills a word up is not 0.
+        unpaired = odd & Array(piece.any() for piece in pieces)[behind[: beat_shift + 1]]
         short = ended & ~Mux(masked, beat_there, mask_there)
-        good = self._exact(window, end, level, dropped) & (kept == needed) & ~unpaired
-        whole = self._judge(m, mask, beats, short | long | (takes & unpaired), final & ended, good)
+        good = self._exact(m, window, end, level, dropped) & (kept == needed) & ~unpaired
+        whole = self._judge(m, mask, beats, last, near, short | long | (takes & unpaired), final & ended, good)
 
         # Put out
         m.d.comb += takes.eq(beat_there & whole & ~self.error & (~self.o.valid | self.o.ready))
         self._put_out(m, window, pieces, bf16, mask, first, takes, last)
         return m
 
-    def _fill(self, m, window, have, first, used, beat_shift, ended, active, final, closes):
+    def _fill(self, m, window, have, rest, first, used, beat_shift, ended, active, final, closes):
         """Drop the beats of the window that are used up, and take the next beat in behind the others.
 
         From `final` on, when the last beat of elements is there, the beats that come only fill the stream up. They are
         dropped. Give how many they were, and whether this one is one too many or not 0.
         """
         bits = len(self.i.p.data)
-        rest, dropped = Signal(range(3)), Signal(range(self._padding + 2))
+        dropped = Signal(range(self._padding + 2))
         lower, upper = window.as_value()[:bits], window.as_value()[bits:]
         taken = self.i.valid & self.i.ready
-        m.d.comb += [
-            rest.eq(have - (used >> beat_shift)),
-            self.i.ready.eq(active & ~ended & ~self.error & (final | (rest != 2))),
-        ]
+        m.d.comb += self.i.ready.eq(active & ~ended & ~self.error & (final | (rest != 2)))
         m.d.sync += [have.eq(Mux(closes, 0, rest)), first.eq(Mux(closes, 0, used[:beat_shift]))]
         with m.If(used >> beat_shift):
             m.d.sync += lower.eq(upper)
@@ -176,37 +189,48 @@ class Decompressor(wiring.Component):
                     m.d.sync += upper.eq(self.i.p.data)
         return dropped, taken & final & ((dropped == self._padding) | self.i.p.data.any())
 
-    def _exact(self, window, end, level, dropped):
+    def _exact(self, m, window, end, level, dropped):
         """Give whether from word `end` of the window on there are only zeros, no more than fill the last beats up."""
-        fill = Cat(word.any() & (end <= n) & (n < level) for n, word in enumerate(window))
-        return ~fill.any() & (level - end + dropped * self._words < (self._padding + 1) * self._words)
+        fill = Cat(
+            word.any() & narrow_at_most(m, end, C(n, len(end)), name=f"end{n}") & (level > n)
+            for n, word in enumerate(window)
+        )
+        words_shift, most = self._words.bit_length() - 1, (self._padding + 1) * self._words - 1
+        there = narrow_sum(m, level, dropped << words_shift, name="words_there")
+        allowed = narrow_sum(m, end, C(most), name="words_allowed")
+        return ~fill.any() & narrow_at_most(m, there, allowed, name="fill")
 
-    def _judge(self, m, mask, beats, misfit, final, good):
+    def _judge(self, m, mask, beats, last, near, misfit, final, good):
         """Set ``error`` at a fault, and give whether the next beat may be put out.
 
         The last beat of the stream may be put out once the stream has ended (`final`) and was `good` a cycle ago.
         """
-        beyond = Cat(mask.word_select(n, self._words).any() & (beats <= n) for n in range(self._mask_beats)).any()
-        fits = Signal()
+        few = beats[: self._mask_beats.bit_length() - 1]
+        beyond = Cat(
+            mask.word_select(n, self._words).any() & narrow_at_most(m, few, C(n, len(few)), name=f"few{n}")
+            for n in range(self._mask_beats)
+        )
+        fits, inside = Signal(), Signal()
+        m.d.comb += inside.eq(~(near & beyond.any()))
         m.d.sync += fits.eq(final & good)
-        with m.If(beyond | misfit | (final & ~good)):
+        with m.If(~inside | misfit | (final & ~good)):
             m.d.sync += self.error.eq(1)
-        return ~beyond & ((beats != 1) | (final & fits))
+        return inside & (~last | (final & fits))
 
     def _put_out(self, m, window, pieces, bf16, mask, first, takes, last):
         """Put the next beat into the output register."""
+        elements = []
+        for n in range(self._words):
+            before = ones(m, mask[:n], name=f"before{n}")
+            start = first >> (self._units.bit_length() - 1)
+            element = Array(window)[narrow_sum(m, start, before, name=f"source{n}")]
+            if self._units > 1:
+                piece = narrow_sum(m, first, before, name=f"piece{n}")
+                element = Mux(bf16, pieces[piece] << self._width // 2, element)
+            elements.append(Mux(mask[n], element, 0))
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(takes):
             m.d.sync += [self.o.valid.eq(1), self.o.p.last.eq(last)]
-            for n in range(self._words):
-                before = sum(mask[:n], start=0)
-                source = Signal(range(2 * self._words), name=f"source{n}")
-                m.d.comb += source.eq((first >> (self._units.bit_length() - 1)) + before)
-                element = Array(window)[source]
-                if self._units > 1:
-                    piece = Signal(range(3 * self._words), name=f"piece{n}")
-                    m.d.comb += piece.eq(first + before)
-                    element = Mux(bf16, pieces[piece] << self._width // 2, element)
-                word = self.o.p.data.word_select(n, self._width)
-                m.d.sync += word.eq(Mux(mask[n], element, 0))
+            for n, element in enumerate(elements):
+                m.d.sync += self.o.p.data.word_select(n, self._width).eq(element)

@@ -8,6 +8,7 @@ from etalstm_hw.codec.compress import Compressor, compressor_ports
 from etalstm_hw.codec.decompress import Decompressor, decompressor_ports
 from etalstm_hw.codec.words import Packer, Unpacker
 from etalstm_hw.contract import FloatFormat
+from etalstm_hw.elastic import Elastic
 
 
 class SlowCompressor(wiring.Component):
@@ -39,7 +40,8 @@ class SlowCompressor(wiring.Component):
         """The number of kept elements waits beside the packer for its last beat."""
         m = Module()
         m.submodules.compressor = compressor = self._compressor
-        packer, compressed = _in_pieces(m, self.i, compressor, self._pieces), compressor.o
+        compressed = compressor.o
+        packer = _in_pieces(m, self.i, compressor.i, compressed, self._pieces)
         kept = Signal.like(self.o.p.kept, reset_less=True)
         m.d.comb += [
             compressor.threshold.eq(self.threshold),
@@ -60,7 +62,9 @@ class SlowDecompressor(wiring.Component):
 
     ::
 
-        i ── Unpacker ── Decompressor ── Packer ── o
+        i ── Unpacker ── Elastic ── Decompressor ── Packer ── o
+
+    Whether a beat is taken depends on registers alone.
 
     Parameters
     ----------
@@ -84,7 +88,9 @@ class SlowDecompressor(wiring.Component):
         """Elements come in whole beats, so every beat is full when the packer gives it."""
         m = Module()
         m.submodules.decompressor = decompressor = self._decompressor
-        packer = _in_pieces(m, self.i, decompressor, self._pieces)
+        m.submodules.piece = piece = Elastic(decompressor.i.p.shape())
+        connect(m, piece.o, decompressor.i)
+        packer = _in_pieces(m, self.i, piece.i, decompressor.o, self._pieces)
         connect(m, flipped(self.stream_size), decompressor.stream_size)
         connect(m, packer.o, flipped(self.o))
         m.d.comb += self.error.eq(decompressor.error)
@@ -101,20 +107,23 @@ def decompressor(format: FloatFormat, beat_words: int, words: int) -> Decompress
     return SlowDecompressor(format, beat_words, words) if words < beat_words else Decompressor(format, beat_words)
 
 
-def _in_pieces(m: Module, i, codec, pieces: tuple[int, int]) -> Packer:
-    """Feed the beats of `i` to a codec in pieces; give what packs its own pieces to beats."""
+def _in_pieces(m: Module, i, taken, given, pieces: tuple[int, int]) -> Packer:
+    """Feed the beats of `i` to a codec in pieces; give what packs its own pieces to beats.
+
+    `taken` and `given` are the streams of pieces that the codec takes and gives.
+    """
     m.submodules.unpacker = unpacker = Unpacker(*pieces)
     m.submodules.packer = packer = Packer(*pieces)
     connect(m, flipped(i), unpacker.i)
     m.d.comb += [
-        codec.i.p.data.eq(unpacker.o.p.word),
-        codec.i.p.last.eq(unpacker.o.p.last),
-        codec.i.valid.eq(unpacker.o.valid),
-        unpacker.o.ready.eq(codec.i.ready),
-        packer.i.p.word.eq(codec.o.p.data),
-        packer.i.p.last.eq(codec.o.p.last),
-        packer.i.valid.eq(codec.o.valid),
-        codec.o.ready.eq(packer.i.ready),
+        taken.p.data.eq(unpacker.o.p.word),
+        taken.p.last.eq(unpacker.o.p.last),
+        taken.valid.eq(unpacker.o.valid),
+        unpacker.o.ready.eq(taken.ready),
+        packer.i.p.word.eq(given.p.data),
+        packer.i.p.last.eq(given.p.last),
+        packer.i.valid.eq(given.valid),
+        given.ready.eq(packer.i.ready),
     ]
     return packer
 

@@ -9,8 +9,9 @@ from etalstm_hw.contract import STREAM_BLOCK
 
 DECOMPRESSOR = record(
     "words", "factor", "active", "beats", "beat", "all_beats", "kept", "counts_from", "bf16", "have", "position",
-    "mask_beats", "ended", "fits", "valid", "last", "piece", "packed", "full", "full_last",
+    "mask_beats", "ended", "fits", "valid", "last", "piece", "waiting", "waiting_last", "packed", "full", "full_last",
 )  # fmt: skip
+"""`waiting` is the piece of a beat in the elastic buffer before a decompressor that takes beats in pieces."""
 COMPRESSOR = record(
     "words", "factor", "beat", "all_beats", "kept", "counts_from", "bf16", "piece", "first_valid", "first_last",
     "second_valid", "second_last", "position", "mask_position", "open", "read", "half", "block_beat", "masking",
@@ -49,7 +50,7 @@ def window_of(codec):
     """Give what a decompressor holds; once a cycle changes nothing of it, only a beat or room does."""
     return (
         codec.active, codec.have, codec.position, codec.beat, codec.mask_beats, codec.ended, codec.fits, codec.valid,
-        codec.piece, codec.packed, codec.full,
+        codec.piece, codec.waiting, codec.packed, codec.full,
     )  # fmt: skip
 
 
@@ -75,19 +76,37 @@ def step_decompressor(codec, beat_there, beat_last, out_ready, counts):
     used = (after if takes else codec.position) + (2 if fetches else 0)
     used = min(used, codec.have * 2 * words)
     rest = codec.have - used // (2 * words)
-    taken = beat_there and codec.active and not codec.ended and (final or rest != 2)
-    took_beat = taken and codec.piece == factor - 1
+    takes_piece = codec.active and not codec.ended and (final or rest != 2)
+    took_beat, taken, taken_last = _next_piece(codec, beat_there, beat_last, takes_piece)
     codec.fits = final and codec.ended
     _move(codec, takes, fetches, rest, used % (2 * words), ready, factor)
     if taken:
-        codec.ended = took_beat and beat_last
-        codec.piece = (codec.piece + 1) % factor
+        codec.ended = taken_last
         if not final:
             codec.have = rest + 1
     if takes and last:
         codec.active = codec.have = codec.position = codec.mask_beats = codec.ended = 0
         codec.fits = 0
     return took_beat, gave, gave_last
+
+
+@compiled
+def _next_piece(codec, beat_there, beat_last, takes_piece):
+    """Tell whether a beat is taken, whether a piece enters the window, and whether that is a stream's last."""
+    factor = codec.factor
+    piece_last = beat_last and codec.piece == factor - 1
+    if factor == 1:
+        taken = beat_there and takes_piece
+        return taken, taken, taken and beat_last
+    taken = takes_piece and (codec.waiting or beat_there)
+    taken_last = taken and (codec.waiting_last if codec.waiting else piece_last)
+    leaves = beat_there and not codec.waiting
+    took_beat = leaves and codec.piece == factor - 1
+    if leaves:
+        codec.piece = (codec.piece + 1) % factor
+        codec.waiting_last = piece_last
+    codec.waiting = (codec.waiting or leaves) and not taken
+    return took_beat, taken, taken_last
 
 
 @compiled
