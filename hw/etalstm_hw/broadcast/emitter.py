@@ -1,6 +1,6 @@
 """Sends the nonzero scalars of a block, in canonical order."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -20,6 +20,15 @@ def lowest(m, bits, name):
     for digit in range(len(number)):
         m.d.comb += number[digit].eq((mask & sum(1 << n for n in range(len(bits)) if n >> digit & 1)).any())
     return mask, number
+
+
+def any_and_several(bits):
+    """Tell whether a bit is set, and whether several are: in halves, so that it takes few levels of logic."""
+    if len(bits) == 1:
+        return bits, Const(0)
+    half = len(bits) // 2
+    (lower, several_lower), (upper, several_upper) = any_and_several(bits[:half]), any_and_several(bits[half:])
+    return lower | upper, several_lower | several_upper | (lower & upper)
 
 
 class ScalarEmitter(wiring.Component):
@@ -109,7 +118,7 @@ class ScalarEmitter(wiring.Component):
         remaining, left = Signal(range(sizes.words + 1)), Signal(range(sizes.words + 1))
         there = has_rest | walker.o.valid
         lowest_mask, bit = lowest(m, mask, "bit")
-        alone, leaves, ends = mask == lowest_mask, Signal(), Signal()
+        several, leaves, ends = any_and_several(mask)[1], Signal(), Signal()
         m.d.comb += [
             patch.eq(Mux(has_rest, rest, walker.o.p)),
             mask.eq(Mux(has_rest, rest_mask, self.masks.mask)),
@@ -125,7 +134,7 @@ class ScalarEmitter(wiring.Component):
                 rest.eq(patch),
                 rest.first.eq(patch.first & ~leaves),
                 rest_mask.eq(Mux(leaves, mask & ~lowest_mask, mask)),
-                has_rest.eq(~(leaves & alone)),
+                has_rest.eq(~leaves | several),
                 remaining.eq(left - leaves),
             ]
         names = ("starts", "ends", "null")
@@ -175,7 +184,10 @@ class ScalarEmitter(wiring.Component):
         read_valid, out_valid, sweeping = valid["read"], valid["out"], valid["swept"]
         width = min(_SEGMENT, sizes.sums)
         begun = Array(Signal(width, name=f"begun{n}") for n in range(sizes.sums // width))
-        count, count_after = Signal(range(sizes.sums + 1)), Signal(range(sizes.sums + 1))
+        full = Array(Signal(name=f"full{n}") for n in range(len(begun)))  # all of them have begun
+        # Whether this sum begins is known late. So the count and the one after it are there before.
+        count, after = Signal(range(sizes.sums + 2)), Signal(range(sizes.sums + 2), init=1)
+        count_here, after_here, lacks = Signal.like(count), Signal.like(count), Signal()
         begins, ends, zero = Signal(), Signal(), Signal()
         word = Signal(self._format.width)
         bit, segment = read.inner[: (width - 1).bit_length()], read.inner[(width - 1).bit_length() :]
@@ -185,8 +197,10 @@ class ScalarEmitter(wiring.Component):
             begins.eq(
                 read_valid & ~read.null & ~read.empty & ~zero & (read.starts | ~begun[segment].bit_select(bit, 1))
             ),
-            count_after.eq(Mux(read.starts, 0, count) + begins),
-            sweeps.eq(read_valid & read.ends & block.finish & ~read.empty & (count_after != block.sums)),
+            count_here.eq(Mux(read.starts, 0, count)),
+            after_here.eq(Mux(read.starts, 1, after)),
+            lacks.eq(Mux(begins, after_here != block.sums, count_here != block.sums)),
+            sweeps.eq(read_valid & read.ends & block.finish & ~read.empty & lacks),
             advance.eq(~out_valid | self.o.ready),
             flow.eq(advance & ~sweeps & ~sweeping),
             ends.eq(read.ends & block.last & ~sweeps),
@@ -208,21 +222,25 @@ class ScalarEmitter(wiring.Component):
                 out.last.eq(ends),
             ]
             with m.If(read_valid & ~read.empty):
-                m.d.sync += count.eq(count_after)
+                m.d.sync += [count.eq(Mux(begins, after_here, count_here)), after.eq(after_here + begins)]
                 with m.If(read.starts):
-                    m.d.sync += [some.eq(0) for some in begun]
+                    m.d.sync += [some.eq(0) for some in (*begun, *full)]
                 with m.If(begins):
-                    m.d.sync += begun[segment].eq(Mux(read.starts, 0, begun[segment]) | 1 << bit)
+                    now = [Mux(read.starts, 0, some) | 1 << bit for some in begun]
+                    m.d.sync += [
+                        begun[segment].eq(Array(now)[segment]),
+                        full[segment].eq(Array(some.all() for some in now)[segment]),
+                    ]
             with m.If(sweeps):
                 m.d.sync += [sweeping.eq(1), read_valid.eq(0)]
-        self._sweep(m, begun, count, count + 1 == block.sums, read, valid, advance)
+        self._sweep(m, begun, full, (count, after), after == block.sums, read, valid, advance)
 
     @staticmethod
-    def _sweep(m, begun, count, ends, read, valid, advance):
+    def _sweep(m, begun, full, counts, ends, read, valid, advance):
         """Put the sums that never began, lowest first, into the stage before the output."""
         segment = Signal(range(max(2, len(begun))))  # Verilog has no signals of no bits
         for n in reversed(range(len(begun))):
-            with m.If(~begun[n].all()):
+            with m.If(~full[n]):
                 m.d.comb += segment.eq(n)
         unbegun = Signal(len(begun[0]))
         m.d.comb += unbegun.eq(~begun[segment])
@@ -237,5 +255,6 @@ class ScalarEmitter(wiring.Component):
                 read.empty.eq(1),
                 read.ends.eq(ends),
                 begun[segment].eq(begun[segment] | mask),
-                count.eq(count + 1),
+                full[segment].eq(~any_and_several(unbegun)[1]),
+                *(counted.eq(counted + 1) for counted in counts),
             ]
