@@ -50,7 +50,8 @@ class BlockBroadcaster(wiring.Component):
     send_zeros : :py:`In(1)`                          zeros are sent too, as scalars that are no terms
     stored_by_all : :py:`In(TARGET_BITS)`             what waits are compared with
     drain, dma_busy, busy, progress                   as in a channel
-    status, completed : :py:`Out`                     first error; how many instructions were begun before it
+    status, completed : :py:`Out`                     first error, 1 cycle after it is known; how many instructions were
+                                                      begun before it
     readings, seen, skipped : :py:`Out`               for the counters: what came in to be sent, and what of it is zero
     """
 
@@ -95,6 +96,9 @@ class BlockBroadcaster(wiring.Component):
             queue.drain.eq(self.drain | Cat(fetcher.status != Status.IDLE for fetcher in fetchers).any()),
             self.dma_busy.eq(Cat(reader.busy for reader in readers).any()),
         ]
+        # The middle of the machine chooses among the faults of all its parts, so this one comes from registers.
+        self._fault, self._place = Signal(Status), Signal(contract.COMPLETED_BITS)
+        m.d.sync += [self.status.eq(self._fault), self.completed.eq(self._place)]
         self._tell_fault(m, fetchers)
         sending = self._send(m, queue, fetchers)
         m.d.comb += self.busy.eq(Cat(unit.busy for unit in (queue, *fetchers, *readers)).any() | sending)
@@ -143,7 +147,7 @@ class BlockBroadcaster(wiring.Component):
                 for other, of_other in others
             ]
             with m.If((fetcher.status != Status.IDLE) & ~Cat(earlier).any()):
-                m.d.comb += [self.status.eq(fetcher.status), self.completed.eq(place)]
+                m.d.comb += [self._fault.eq(fetcher.status), self._place.eq(place)]
 
     def _send(self, m, queue, fetchers):
         """Give the queue's instructions to fetchers, and send their blocks; give whether anything is left to send."""

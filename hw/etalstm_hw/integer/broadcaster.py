@@ -63,16 +63,14 @@ class Distributor(wiring.Component):
     def elaborate(self, platform):
         """Count beats, the sequences of a stream, streams, planes and blocks."""
         m = Module()
-        dealt, extent = Signal(Dealt()), Signal(Extent())
+        dealt = Signal(Dealt())
         extents, beats = ([getattr(self, f"{name}{n}") for n in range(self._streams)] for name in ("extent", "beats"))
         beat, turn = Signal(range(max(2, self._vector_beats))), Signal(range(max(2, self._streams)))
         sequence, all_sequences = Signal(COUNT_BITS), Signal(COUNT_BITS + 1)  # of the stream; of all
         plane, block = Signal(), Signal(COUNT_BITS)
-        fills, gives, goes = Signal(), Signal(), Signal()
+        fills, gives, goes = Signal(), Signal(), Signal()  # `fills`: all sequences are given, what follows is zeros
         m.d.comb += [
-            extent.eq(dealt.extent),
             self.dealt.ready.eq(~self.busy & Cat(each.ready for each in extents).all()),
-            fills.eq(all_sequences >= extent.sequences),
             gives.eq(self.busy & (fills | self.beats.valid)),
             self.beats.ready.eq(self.busy & ~fills & goes),
         ]
@@ -86,22 +84,23 @@ class Distributor(wiring.Component):
             ]
             with m.If(turn == n):
                 m.d.comb += goes.eq(to.ready)
-        counters = (beat, sequence, all_sequences, turn, plane, block)
+        counters = (beat, sequence, all_sequences, turn, plane, block, fills)
         with m.If(self.dealt.valid & self.dealt.ready):
             m.d.sync += [dealt.eq(self.dealt.p), self.busy.eq(1), *(counter.eq(0) for counter in counters)]
         with m.If(gives & goes):
             self._count(m, dealt, *counters)
         return m
 
-    def _count(self, m, dealt, beat, sequence, all_sequences, turn, plane, block):
+    def _count(self, m, dealt, beat, sequence, all_sequences, turn, plane, block, fills):
         """Go on by a beat."""
         m.d.sync += beat.eq(beat + 1)
         with m.If(beat == self._vector_beats - 1):
             m.d.sync += [beat.eq(0), sequence.eq(sequence + 1), all_sequences.eq(all_sequences + 1)]
+            m.d.sync += fills.eq(all_sequences + 1 >= dealt.extent.sequences)
             with m.If(sequence + 1 == dealt.own):
                 m.d.sync += [sequence.eq(0), turn.eq(turn + 1)]
                 with m.If(turn == self._streams - 1):
-                    m.d.sync += [turn.eq(0), all_sequences.eq(0), plane.eq(dealt.extent.wide & ~plane)]
+                    m.d.sync += [turn.eq(0), all_sequences.eq(0), fills.eq(0), plane.eq(dealt.extent.wide & ~plane)]
                     with m.If(~dealt.extent.wide | plane):
                         m.d.sync += block.eq(block + 1)
                         with m.If(block + 1 == dealt.extent.blocks):
@@ -134,11 +133,16 @@ class ArrayCheck(wiring.Component):
         super().__init__({"i": In(layout), "o": Out(layout), "refused": Out(1), "busy": Out(1)})
 
     def elaborate(self, platform):
-        """Lines of a sequence, then those of the array, and whether all sequences belong to a stream."""
+        """Lines of a sequence, then those of the array, and whether all sequences belong to a stream.
+
+        Factors that are too large are refused as such. So the product has few bits, and little logic decides on it.
+        """
         m = Module()
         sizes, send = self._sizes, self.o.p
         lines = Signal(len(send.blocks) + sizes.vector_beats.bit_length() + 1)
-        total, dealt = Signal(len(lines) + len(send.own)), Signal(len(send.own) + self._streams.bit_length())
+        few_lines, few_own = lines[: sizes.lines.bit_length()], send.own[: sizes.sequences.bit_length()]
+        total, dealt = Signal(len(few_lines) + len(few_own)), Signal(len(send.own) + self._streams.bit_length())
+        bad = Signal()
         m.d.comb += self.busy.eq(self.i.valid)
         with m.FSM() as fsm:
             m.d.comb += self.busy.eq(~fsm.ongoing("TAKE") | self.i.valid)
@@ -151,14 +155,15 @@ class ArrayCheck(wiring.Component):
                 m.d.sync += [
                     lines.eq((send.blocks * sizes.vector_beats) << send.wide),
                     dealt.eq(send.own * self._streams),
+                    bad.eq(send.own > sizes.sequences),
                 ]
                 m.next = "TOTAL"
             with m.State("TOTAL"):
-                m.d.sync += total.eq(lines * send.own)
+                m.d.sync += total.eq(few_lines * few_own)
+                m.d.sync += bad.eq(bad | (lines > sizes.lines) | (dealt < send.batch))
                 m.next = "OFFER"
             with m.State("OFFER"):
-                bad = (total > sizes.lines) | (send.own > sizes.sequences) | (dealt < send.batch)
-                m.d.comb += [self.refused.eq(bad), self.o.valid.eq(~bad)]
+                m.d.comb += [self.refused.eq(bad | (total > sizes.lines)), self.o.valid.eq(~self.refused)]
                 with m.If(self.o.valid & self.o.ready):
                     m.next = "TAKE"
         return m
@@ -198,7 +203,7 @@ class IntegerBroadcaster(BlockBroadcaster):
         sending = Cat(*gives, *(sender.busy for sender in senders)).any()
         idle = ~Cat(fetcher.busy | (fetcher.status != Status.IDLE) for fetcher in fetchers).any()
         with m.If(check.refused & idle & ~sending):
-            m.d.comb += [self.status.eq(Status.BAD_FIELD), self.completed.eq(sum(f.begun for f in fetchers))]
+            m.d.comb += [self._fault.eq(Status.BAD_FIELD), self._place.eq(sum(f.begun for f in fetchers))]
         return check.busy | sending
 
     def _make_senders(self, m):
