@@ -13,13 +13,13 @@ from etalstm_hw.contract.image import check_masks, check_of
 NUMBER_BITS = 32  # number of an instruction in its program
 RING_INSTRUCTIONS = 64  # half of them those that were executed last
 _INSTRUCTION_SHIFT = (INSTRUCTION_BITS // 8).bit_length() - 1
-_ENTRY_BITS = CHECK_OFFSET + 2  # of an instruction, with what is wrong with it
+_ENTRY_BITS = CHECK_OFFSET + 1 + CHECK_BITS  # of an instruction, with what is wrong with it
 
 
-def _damaged(word, number):
-    """Tell whether an instruction's check differs from that of its bits and its number."""
+def _difference(word, number):
+    """Give the bits in which an instruction's check differs from that of its bits and its number."""
     parities = Cat((word[:CHECK_OFFSET] & mask).xor() for mask in check_masks())
-    return (parities ^ check_of(0, 0) ^ number) != word[CHECK_OFFSET:]
+    return parities ^ check_of(0, 0) ^ number ^ word[CHECK_OFFSET:]
 
 
 class ProgramBuffer(wiring.Component):
@@ -97,6 +97,8 @@ class ProgramBuffer(wiring.Component):
         current, fill = Signal(range(self._depth)), Signal(range(self._depth))
         word, error, whole = self._assemble(m)
         number = Signal(CHECK_BITS)  # of the instruction that is stored next
+        # The parities take long. Whether one is wrong is told where the instruction is read.
+        difference = Signal(CHECK_BITS)
         within, missed, stored = Signal(), Signal(), Signal()
         asked, beyond = self._ask(m, ready, pending, dropped, missed)
         write, read = ring.write_port(), ring.read_port(domain="comb")
@@ -105,10 +107,11 @@ class ProgramBuffer(wiring.Component):
             missed.eq(self.back & ~within),
             stored.eq(whole & (dropped == 0)),
             write.addr.eq(fill),
-            write.data.eq(Cat(word[:CHECK_OFFSET], error, _damaged(word, number))),
+            write.data.eq(Cat(word[:CHECK_OFFSET], error, _difference(word, number))),
             write.en.eq(stored),
             read.addr.eq(current),
-            Cat(self.word[:CHECK_OFFSET], self.error, self.damaged).eq(Mux(beyond, 1 << CHECK_OFFSET, read.data)),
+            Cat(self.word[:CHECK_OFFSET], self.error, difference).eq(Mux(beyond, 1 << CHECK_OFFSET, read.data)),
+            self.damaged.eq(difference.any()),
             self.valid.eq((ready != 0) | (beyond & (pending == 0))),
         ]
         m.d.sync += [

@@ -45,6 +45,13 @@ def _pairs(word):
     return word[HEADER_BITS : _ADVANCE.size]
 
 
+def _first_term(word):
+    """Give the register and the amount that an instruction adds first."""
+    pair, header = _ADVANCE(word[: _ADVANCE.size]), _HEADER(word[:HEADER_BITS])
+    own = Cat(header.register, word[HEADER_BITS:][:ADDRESS_BITS])
+    return Mux(header.opcode == Opcode.ADVANCE, Cat(pair.register0, pair.amount0), own)
+
+
 class Dispatch(wiring.Component):
     """Executes ADVANCE and hands the instructions of engines on, in order.
 
@@ -91,6 +98,7 @@ class Dispatch(wiring.Component):
         addressed, advance, free = Signal(), Signal(), Signal()
         more = Signal()  # an ADVANCE has pairs after the present one: a register, since the next word hangs on it
         leaves = Signal()
+        term = Signal(_PAIR_BITS)  # what is added now: registers, since the sum takes long
         opcode = checked.word[: contract.OPCODE_BITS]
         good = valid & (checked.verdict == Status.IDLE)
         m.d.comb += [
@@ -102,7 +110,7 @@ class Dispatch(wiring.Component):
             self.waiting.eq(self.o.valid | valid | self.i.valid),
             self.number.eq(Mux(self.o.valid, number, Mux(valid, checked.number, self.i.p.number))),
         ]
-        total = self._advance(m, checked.word, advance, more)
+        total = self._advance(m, checked.word, advance, more, term)
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(advance):
@@ -114,7 +122,7 @@ class Dispatch(wiring.Component):
         with m.If(self.i.ready):
             m.d.sync += [valid.eq(self.i.valid), checked.eq(self.i.p), checked.verdict.eq(self._check(m))]
             m.d.sync += addressed.eq(Cat(self._is(code) for code in _ADDRESSED).any())
-            m.d.sync += more.eq(_pairs(self.i.p.word)[_PAIR_BITS:].any())
+            m.d.sync += [more.eq(_pairs(self.i.p.word)[_PAIR_BITS:].any()), term.eq(_first_term(self.i.p.word))]
         return m
 
     def _is(self, opcode):
@@ -140,24 +148,18 @@ class Dispatch(wiring.Component):
                     m.d.comb += verdict.eq(Status.BAD_OPCODE)
         return verdict
 
-    def _advance(self, m, word, advance, more):
-        """Add what follows the header to a register; in an ADVANCE keep the sum and bring the next pair there.
+    def _advance(self, m, word, advance, more, term):
+        """Add the term at hand, a register and an amount; in an ADVANCE keep the sum and bring the next pair there.
 
         Returns the sum. ``more`` becomes whether pairs follow the next one.
         """
         registers = [Signal(ADDRESS_BITS, name=f"register{n}") for n in range(1, ADDRESS_REGISTERS)]
-        pair, header = _ADVANCE(word[: _ADVANCE.size]), _HEADER(word[:HEADER_BITS])
-        pairs, total, number = _pairs(word), Signal(ADDRESS_BITS), Signal(contract.REGISTER_BITS)
+        number, amount = term[: contract.REGISTER_BITS], term[contract.REGISTER_BITS :]
+        pairs, total = _pairs(word), Signal(ADDRESS_BITS)
         following = pairs[_PAIR_BITS:]
-        m.d.comb += [
-            number.eq(Mux(advance, pair.register0, header.register)),
-            total.eq(
-                Array([C(0, ADDRESS_BITS), *registers])[number]
-                + Mux(advance, pair.amount0, word[HEADER_BITS:][:ADDRESS_BITS])
-            ),
-        ]
+        m.d.comb += total.eq(Array([C(0, ADDRESS_BITS), *registers])[number] + amount)
         with m.If(advance):
-            m.d.sync += [pairs.eq(following), more.eq(following[_PAIR_BITS:].any())]
+            m.d.sync += [pairs.eq(following), more.eq(following[_PAIR_BITS:].any()), term.eq(following)]
             with m.Switch(number):
                 for n, register in enumerate(registers, 1):
                     with m.Case(n):
