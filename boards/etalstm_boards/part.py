@@ -95,7 +95,7 @@ def of_channel(config: Config) -> Resources:
     vector_bits = config.lanes * BINARY32.width
     units = [
         _weights(config),
-        _memory(config.scratch_depth, vector_bits) * config.scratch_reads,
+        _memory(config.scratch_depth // config.scratch_banks, vector_bits) * config.scratch_ports,
         *(_integer_products(config) if config.integers else _products(config)),
         OF_PE * config.lanes,
         OF_ACTIVATION * config.activation_units,

@@ -44,7 +44,8 @@ class Config:
     lanes: int
     weight_depth: int = 4096
     scratch_depth: int = 1024
-    scratch_reads: int = 2  # operands that come from the scratch memory in a cycle; 2 doubles its block RAM
+    scratch_reads: int = 2  # copies of the scratch memory, of each of which one operand is read in a cycle
+    scratch_banks: int = 1  # of the scratch memory, by the address's lowest bit; of each one operand is read in a cycle
     queue_depth: int = 512  # partial sums of a lane, for each stream of digits
     bias_depth: int = 64
     activation_units: int = 1  # of a channel
@@ -83,6 +84,7 @@ class Config:
             "weight_depth": (16, 1 << contract.LANE_ADDRESS_BITS),
             "scratch_depth": (16, 1 << (contract.COUNT_BITS - 1)),
             "scratch_reads": (1, 2),
+            "scratch_banks": (1, 2),
             "queue_depth": (16, 1 << contract.LANE_ADDRESS_BITS),
             "bias_depth": (4, 256),
             "codec_words": (2, 8),
@@ -97,6 +99,10 @@ class Config:
         for name, (low, high) in limits.items():
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} must be {low} to {high}, got {getattr(self, name)}")
+        if self.scratch_ports > 2:
+            raise ValueError(
+                f"scratch_banks must be 1 with {self.scratch_reads} scratch_reads, got {self.scratch_banks}"
+            )
         self._check_integers()
         if self.lanes % self.activation_units:
             raise ValueError(f"activation_units must divide lanes ({self.lanes}), got {self.activation_units}")
@@ -162,6 +168,11 @@ class Config:
     def row_vectors(self) -> int:
         """Vectors of the weight memory that hold the weights for :attr:`tile_sums`; integers are 8 bits."""
         return -(-self.tile_sums * WEIGHT_BITS // BINARY32.width) if self.integers else 1
+
+    @property
+    def scratch_ports(self) -> int:
+        """Read ports of the scratch memory: one of each copy or bank."""
+        return self.scratch_reads * self.scratch_banks
 
     @property
     def pes(self) -> int:
@@ -251,7 +262,7 @@ _VCU128 = replace(
 # A weight memory for each lane and two streams, 64 bits wide and 4,096 deep: 768 ultra RAMs.
 _VCU128_INT8 = replace(
     _VCU128, channels=32, channels_per_port=1, lanes=8, integer_pes=4, integer_streams=6, weight_depth=8192,
-    scratch_depth=2048, activation_units=4, broadcast_words=16384, broadcasters=1,
+    scratch_depth=2048, scratch_banks=2, activation_units=4, broadcast_words=16384, broadcasters=1,
 )  # fmt: skip
 
 PRESETS = {
@@ -268,8 +279,9 @@ PRESETS = {
     "slice": replace(_VCU128, channels=4, broadcasters=4),
     # Products of integers.
     "test-int8": Config(
-        channels=2, lanes=4, integer_pes=4, weight_depth=256, scratch_depth=512, queue_depth=64, bias_depth=16,
-        codec_words=2, instruction_queue=4, broadcast_words=128, scalar_fifo=4, outstanding_bursts=2,
+        channels=2, lanes=4, integer_pes=4, weight_depth=256, scratch_depth=512, scratch_reads=1, scratch_banks=2,
+        queue_depth=64, bias_depth=16, codec_words=2, instruction_queue=4, broadcast_words=128, scalar_fifo=4,
+        outstanding_bursts=2,
     ),
     "sim-int8": Config(
         channels=2, lanes=8, integer_pes=8, integer_streams=2, weight_depth=8192, scratch_depth=2048, queue_depth=1024,

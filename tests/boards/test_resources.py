@@ -220,12 +220,13 @@ INTEGERS = replace(
 
 
 def test_the_memories_of_integers_are_estimated_as_they_are_mapped(yosys):
-    """Weights of two vectors of 4,096 rows, and a scratch memory."""
-    sizes = {"weight_depth": 8192, "scratch_depth": INTEGERS.scratch_depth, "scratch_reads": 1}
-    one = replace(INTEGERS, integer_streams=1)
+    """Weights of two vectors of 4,096 rows, and a scratch memory of two banks."""
+    one = replace(INTEGERS, integer_streams=1, scratch_depth=2048, scratch_banks=2)
+    names = ("weight_depth", "scratch_depth", "scratch_reads", "scratch_banks")
+    sizes = {name: getattr(one, name) for name in names}
     memories = IntegerMemories(BINARY32, 8, 8, 4, weights=partial(make_weights, one), **sizes)
     found = report(component_verilog(memories), "top").total
-    assert (found.uram, found.bram) == (8, 4)
+    assert (found.uram, found.bram) == (8, 16)
     assert of_channel(one).uram == found.uram
     sums, coefficients = 2 * 4.5, OF_COEFFICIENTS.bram * one.activation_units // READERS  # sums of 8 lanes of 40 bits
     assert of_channel(one).bram == found.bram + sums + coefficients + OF_READER.bram

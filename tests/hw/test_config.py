@@ -66,6 +66,7 @@ def test_a_file_says_what_differs_from_a_preset(tmp_path):
         ('base = "test"\nlanes = "8"', "lanes must be an integer, got '8'"),
         ('base = "test"\nlanes = 8.0', "lanes must be an integer, got 8.0"),
         ('base = "test"\nscratch_reads = true', "scratch_reads must be an integer, got True"),
+        ('base = "test"\nscratch_banks = 2', "scratch_banks must be 1 with 2 scratch_reads, got 2"),
         ('base = "test"\nclock_mhz = nan', "clock_mhz must be positive, got nan"),
         ('base = "test"\nlanes = 24', "lanes must be a power of two, got 24"),
         ("base = ", "Invalid value"),

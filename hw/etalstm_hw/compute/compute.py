@@ -36,8 +36,10 @@ class LaneCompute(wiring.Component):
         An instruction of the engine of products, and what the broadcaster sends to it.
     streams : int
         Streams of that: the first is ``scalars``, the next ``scalars1``.
-    scratch_depth, queue_depth, scratch_reads : int
-        Vectors of scratch memory and partial sums; read ports of the scratch memory.
+    scratch_depth, queue_depth : int
+        Vectors of scratch memory and partial sums.
+    scratch_reads, scratch_banks : int
+        See :class:`~etalstm_hw.compute.memory.ScratchMemory`.
     integers : bool
         See :class:`VectorEngine`.
 
@@ -76,7 +78,7 @@ class LaneCompute(wiring.Component):
 
     def __init__(
         self, format, lanes, beat_words, *, pe, units, memories, products, scalars, scratch_depth, queue_depth,
-        scratch_reads, integers=False, streams=1,
+        scratch_reads, scratch_banks, integers=False, streams=1,
     ):  # fmt: skip
         self.streams = ["scalars", *(f"scalars{n}" for n in range(1, streams))]
         self.memories, self.units = memories, units
@@ -85,7 +87,7 @@ class LaneCompute(wiring.Component):
         self.vector_engine = VectorEngine(
             format, lanes, beat_words, units=len(units), activation_latency=units[0].LATENCY,
             multiply_latency=pes.multiply_latency, add_latency=pes.add_latency, scratch_depth=scratch_depth,
-            queue_depth=queue_depth, scratch_reads=scratch_reads, integers=integers,
+            queue_depth=queue_depth, scratch_reads=scratch_reads, scratch_banks=scratch_banks, integers=integers,
         )  # fmt: skip
         flags = ("mac_done", "vector_done", "mac_busy", "vector_busy", "mac_phase", "progress")
         super().__init__(
@@ -114,8 +116,8 @@ class LaneCompute(wiring.Component):
         m.submodules.scheduler = slots = SlotScheduler()
         wiring.connect(m, wiring.flipped(self.vector), vector.i)
         wiring.connect(m, vector.results, memories.scratch)
-        if vector.scratch_reads == 2:
-            wiring.connect(m, vector.scratch_b, memories.scratch_b)
+        for name in vector.scratch_ports:
+            wiring.connect(m, getattr(vector, name), getattr(memories, name))
         m.d.comb += [
             vector.parameters.eq(self.parameters),
             vector.drain.eq(self.drain),
@@ -164,16 +166,15 @@ class LaneCompute(wiring.Component):
         m.d.comb += unit.function.eq(vector.function)
 
     def _read(self, m, memories, vector):
-        """Give the first port of the scratch memory to VECTOR, or else to a read from outside."""
-        request, port, first = self.read.p, memories.scratch_a, vector.scratch_a
+        """Read the scratch memory from outside, where VECTOR leaves its ports."""
+        request, other = self.read.p, vector.outside_read
         m.d.comb += [
-            first.data.eq(port.data),
-            port.en.eq(first.en | (self.read.valid & (request.memory == Memory.SCRATCH))),
-            port.addr.eq(Mux(first.en, first.addr, request.address)),
-            self.read_data.eq(port.data),
+            other.valid.eq(self.read.valid & (request.memory == Memory.SCRATCH)),
+            other.p.eq(request.address),
+            self.read_data.eq(vector.outside_data),
         ]
         with m.If(request.memory == Memory.SCRATCH):
-            m.d.comb += self.read.ready.eq(~first.en)
+            m.d.comb += self.read.ready.eq(other.ready)
         with m.If(Cat(request.memory != memory for memory in self.READABLE).all()):
             m.d.comb += self.read.ready.eq(1)
 
@@ -215,14 +216,14 @@ class Compute(LaneCompute):
     """Executes MAC and VECTOR on the lanes of a channel.
 
     The swing: in every cycle the PEs take one operation of all lanes, an element of VECTOR if one is ready, otherwise a
-    MAC. The read port of the partial sums goes to VECTOR first, then to ``read``, then to the MAC; the first port of
-    the scratch memory to VECTOR, then to ``read``.
+    MAC. The read port of the partial sums goes to VECTOR first, then to ``read``, then to the MAC; those of the scratch
+    memory go to VECTOR, then to ``read``.
 
     With fixed ``slots`` each cycle belongs to one kind of work, whether it has any or not: see :class:`SlotScheduler`.
 
     Parameters
     ----------
-    format, lanes, beat_words, pe, scratch_reads
+    format, lanes, beat_words, pe, scratch_reads, scratch_banks
         As of :class:`LaneCompute`.
     activation : callable
         Makes an activation unit for a format.
@@ -234,12 +235,15 @@ class Compute(LaneCompute):
 
     READABLE = (Memory.SCRATCH, Memory.SUMS)
 
-    def __init__(self, format, lanes, beat_words, *, pe, activation, activation_units, depths, scratch_reads=2):
+    def __init__(
+        self, format, lanes, beat_words, *, pe, activation, activation_units, depths, scratch_reads, scratch_banks
+    ):
+        scratch = {"scratch_reads": scratch_reads, "scratch_banks": scratch_banks}
         super().__init__(
             format, lanes, beat_words, pe=pe, units=[activation(format) for _ in range(activation_units)],
-            memories=LaneMemories(format, lanes, beat_words, scratch_reads=scratch_reads, **depths),
+            memories=LaneMemories(format, lanes, beat_words, **scratch, **depths),
             products=instruction_layout(Opcode.MAC), scalars=Scalar(format), scratch_depth=depths["scratch_depth"],
-            queue_depth=depths["queue_depth"], scratch_reads=scratch_reads,
+            queue_depth=depths["queue_depth"], **scratch,
         )  # fmt: skip
         own = {name: depths[name] for name in ("weight_depth", "queue_depth", "bias_depth")}
         self.mac_engine = MACEngine(format, self.pes.add_latency + 1, **own)

@@ -33,13 +33,14 @@ class Element(data.StructLayout):
     bits : of an integer, or the number of a parameter
     place : which byte of a word it makes or takes, if it does
     after : it may be issued only when every result before it is written
+    same_b : in this turn of the inner loop b has had the same address in the element before
     end : the last of an instruction
     """
 
     def __init__(self):
         addresses = {name: LANE_ADDRESS_BITS for name in ("a", "b", "d")}
         fields = {name: VECTOR[name] for name in ("op", "a_source", "b_source", "bits")}
-        super().__init__(fields | addresses | {"place": 2, "after": 1, "end": 1})
+        super().__init__(fields | addresses | {"place": 2, "after": 1, "same_b": 1, "end": 1})
 
 
 def has_one_operand(op):
@@ -67,6 +68,9 @@ class ElementWalker(wiring.Component):
         Instructions, taken with their last element.
     o : :py:`Out(stream.Signature(Element()))`
         Elements.
+    following, follows : :py:`Out(...)`
+        The element that comes to ``o`` next, and whether it is there: it comes when ``o`` is taken, or empty. It may
+        turn out to be one that may not be executed.
     status : :py:`Out(Status)`
         ``BAD_FIELD`` or ``BAD_ADDRESS`` from the first element that may not be executed until reset, otherwise
         ``IDLE``. That element is not given out, nor is any after it.
@@ -78,6 +82,8 @@ class ElementWalker(wiring.Component):
             {
                 "i": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
                 "o": Out(stream.Signature(Element())),
+                "following": Out(Element()),
+                "follows": Out(1),
                 "status": Out(Status),
             }
         )
@@ -86,11 +92,12 @@ class ElementWalker(wiring.Component):
         """Compute the element that follows and check it; give out the one that waits."""
         m = Module()
         element, valid = Signal(Element(), reset_less=True), Signal()
-        following = Signal(Element())
-        advance = Signal()
-        i = self.i.p
+        following, i = self.following, self.i.p
+        advance, empty = Signal(), Signal()
         m.d.comb += [
-            advance.eq(self.i.valid & (~valid | (self.o.valid & self.o.ready)) & (self.status == Status.IDLE)),
+            empty.eq((i.outer == 0) | (i.inner == 0)),
+            self.follows.eq(self.i.valid & ~empty & (self.status == Status.IDLE)),
+            advance.eq(self.follows & (~valid | (self.o.valid & self.o.ready))),
             *(following[name].eq(i[name]) for name in ("op", "a_source", "b_source", "bits")),
             self.i.ready.eq(advance & following.end),
             self.o.p.eq(element),
@@ -105,8 +112,7 @@ class ElementWalker(wiring.Component):
 
         m.d.comb += self.o.valid.eq(valid & (verdict == Status.IDLE) & (self.status == Status.IDLE))
         with m.If(self.status == Status.IDLE):
-            with m.If(self.i.valid & ((i.outer == 0) | (i.inner == 0))):
-                m.d.comb += advance.eq(0)
+            with m.If(self.i.valid & empty):
                 m.d.sync += self.status.eq(Status.BAD_FIELD)
             with m.If(valid):
                 m.d.sync += self.status.eq(verdict)
@@ -115,7 +121,7 @@ class ElementWalker(wiring.Component):
     def _run_loops(self, m, following, advance):
         """Two counters, and for each address its value and that at which this turn of the outer loop began."""
         i = self.i.p
-        fresh = Signal(init=1)
+        fresh, turns = Signal(init=1), Signal(init=1)  # before the first element of an instruction, of an inner loop
         inner, outer = (Signal(COUNT_BITS, name=name, reset_less=True) for name in ("inner", "outer"))
         inner_now, outer_now = (Signal(COUNT_BITS, name=f"{name}_now") for name in ("inner", "outer"))
         inner_ends = Signal()
@@ -124,11 +130,12 @@ class ElementWalker(wiring.Component):
             outer_now.eq(Mux(fresh, 0, outer)),
             inner_ends.eq(inner_now + 1 == i.inner),
             following.place.eq(inner_now),
-            following.after.eq(i.serial & (inner_now == 0) & (outer_now != 0)),
+            following.after.eq(i.serial & turns & ~fresh),
+            following.same_b.eq((i.b_inner == 0) & ~turns),
             following.end.eq(inner_ends & (outer_now + 1 == i.outer)),
         ]
         with m.If(advance):
-            m.d.sync += fresh.eq(following.end)
+            m.d.sync += [fresh.eq(following.end), turns.eq(inner_ends)]
             m.d.sync += inner.eq(Mux(inner_ends, 0, inner_now + 1))
             m.d.sync += outer.eq(outer_now + inner_ends)
         for name in ("a", "b", "d"):

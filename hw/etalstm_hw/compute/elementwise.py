@@ -1,10 +1,12 @@
 """The VECTOR engine: element-wise work on the PEs and the activation units of a channel."""
 
-from amaranth.hdl import Array, C, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, C, Cat, Module, Mux, Signal
 from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm_hw.compute.elements import ElementWalker, has_one_operand
+from etalstm_hw.compute.elements import ElementWalker
+from etalstm_hw.compute.memory import read_port, scratch_ports
+from etalstm_hw.compute.operands import OperandReader
 from etalstm_hw.compute.pe import Operation, Output
 from etalstm_hw.contract import (
     FIELDS,
@@ -71,9 +73,9 @@ class VectorEngine(wiring.Component):
     The activation units pack, too, and do what there is to do with integers. So σ, tanh, PACK and all operations on
     integers are called activations here; some have a second operand.
 
-    An element's operands are read in the cycle of its issue, and are there in the next one. With one read port of the
-    scratch memory, b is read one cycle before the issue: an element whose b is a scratch word takes two cycles. An
-    element of two parameters always takes two. From issue to write it takes
+    An element's operands are there in the cycle after its issue. An element whose operands cannot be read in one cycle
+    takes two, see :class:`~etalstm_hw.compute.operands.OperandReader`; so does one of two parameters. From issue to
+    write an element takes
 
     - a product: ``multiply_latency + 1`` cycles;
     - a sum, a difference, what is added to a product, or a selection, which adds nothing to b: ``add_latency + 1``
@@ -84,7 +86,8 @@ class VectorEngine(wiring.Component):
     The results pass the PEs' output MUXes, which this engine sets.
     Writes keep the order of the elements: an element that would overtake another one waits. In ``serial`` instructions
     each run of the inner loop waits until nothing is in flight. There is no other interlock: the instruction's waits
-    have to see to it that its operands are written. Reset forgets everything.
+    have to see to it that its operands are written, and which of its own results an element sees in the same
+    turn is left open. Reset forgets everything.
     ::
 
         i ─► walker ─► element ─► issue ┬► PEs ──────────────────────────────────┬─output MUX─► results
@@ -103,6 +106,8 @@ class VectorEngine(wiring.Component):
         Cycles from operands to results in the PEs.
     scratch_depth, queue_depth : int
         Vectors of the memories.
+    scratch_reads, scratch_banks : int
+        See :class:`~etalstm_hw.compute.memory.ScratchMemory`.
     integers : bool
         There are operations on integers; a partial sum is one of ``SUM_BITS``, which only these read whole.
 
@@ -118,8 +123,10 @@ class VectorEngine(wiring.Component):
         An element may use the PEs in this cycle.
     waiting : :py:`Out(1)`
         An element lacks nothing but the PEs.
-    scratch_a, scratch_b, sums : :py:`In(memory.ReadPort.Signature(...))`
-        Read ports; an enable takes the port for that cycle. There is no ``scratch_b`` if ``scratch_reads`` is 1.
+    scratch0, scratch1, sums : :py:`In(memory.ReadPort.Signature(...))`
+        Read ports; an enable takes that of the partial sums for that cycle.
+    outside_read, outside_data
+        Other reads of the scratch memory: ``outside`` and ``outside_data`` of the reader of operands.
     sums_free : :py:`In(1)`
         The port of the partial sums may be taken in this cycle.
     issue, issue_pe : :py:`Out(1)`
@@ -156,7 +163,7 @@ class VectorEngine(wiring.Component):
 
     def __init__(
         self, format: FloatFormat, lanes, beat_words, *, units, activation_latency, multiply_latency, add_latency,
-        scratch_depth, queue_depth, scratch_reads=2, integers=False,
+        scratch_depth, queue_depth, scratch_reads, scratch_banks, integers=False,
     ):  # fmt: skip
         self._functions = {op: op for op in (*FUNCTIONS, *OPS_OF_INTEGERS)} if integers else FUNCTIONS
         self._last = last_op(integers)
@@ -166,12 +173,14 @@ class VectorEngine(wiring.Component):
             raise ValueError(f"the number of activation units must divide lanes ({lanes}), got {units}")
         self.banks, self.activation_latency = lanes // units, activation_latency
         self.multiply_latency, self.add_latency = multiply_latency, add_latency
-        self.scratch_depth, self.queue_depth, self.scratch_reads = scratch_depth, queue_depth, scratch_reads
+        self.scratch_depth, self.queue_depth = scratch_depth, queue_depth
         vector, address = vector_layout(format, lanes), (scratch_depth - 1).bit_length()
-
-        def read_port(depth, shape=vector):
-            return In(memory.ReadPort.Signature(addr_width=(depth - 1).bit_length(), shape=shape))
-
+        ports = scratch_ports(vector, scratch_depth, scratch_reads, scratch_banks)
+        self.scratch_ports = tuple(ports)
+        self._operands = OperandReader(
+            format, lanes, self._sum_bits, scratch_depth=scratch_depth, queue_depth=queue_depth, reads=scratch_reads,
+            banks=scratch_banks,
+        )  # fmt: skip
         super().__init__(
             {name: Out(1) for name in ("issue", "issue_pe", "waiting", "done", "busy")}
             | {
@@ -179,8 +188,9 @@ class VectorEngine(wiring.Component):
                 "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
                 "drain": In(1),
                 "pes_free": In(1),
-                "scratch_a": read_port(scratch_depth),
-                "sums": read_port(queue_depth, data.ArrayLayout(self._sum_bits, lanes)),
+                "sums": In(read_port(data.ArrayLayout(self._sum_bits, lanes), queue_depth)),
+                "outside_read": In(stream.Signature(range(scratch_depth))),
+                "outside_data": Out(vector),
                 "sums_free": In(1),
                 "operation": Out(Operation()),
                 "a": Out(vector),
@@ -199,7 +209,7 @@ class VectorEngine(wiring.Component):
                 "activations": Out(range(units + 1)),
                 "status": Out(Status),
             }
-            | ({"scratch_b": read_port(scratch_depth)} if scratch_reads == 2 else {})
+            | {name: In(port) for name, port in ports.items()}
         )
 
     def elaborate(self, platform):
@@ -219,109 +229,48 @@ class VectorEngine(wiring.Component):
             self.issue_pe.eq(self.issue & ~activation),
         ]
         arrival = Arrival(len(self.results.addr), self.banks)
-        may_read, has_read = Signal(), Signal()
         in_flight = Signal()
-        scratch = (self._read_one_by_one, self._read_at_once)[self.scratch_reads - 1]
-        reads = (walker.o.valid & may_read, ~has_one_operand(element.op))
-        m.d.comb += has_read.eq(scratch(m, element, *reads) & self._read_parameters(m, element, *reads))
-        self._read(m, element, select)
-        bank_issue, bank = self._activate(m, element, self.issue & activation, arrival)
+        operands = self._read(m, walker)
+        self._operate(m, element, select)
+        bank_issue, bank = self._activate(m, element, operands.whole, self.issue & activation, arrival)
         arithmetic = element.op.matches(*_SUMS) | select
-        self._schedule(m, element, activation, arithmetic, walker.o, has_read, in_flight, may_read)
+        self._schedule(m, element, activation, arithmetic, walker.o, operands, in_flight)
         arriving = self._follow_results(m, element, arithmetic, bank_issue, bank, in_flight)
         self._write(m, arriving, element)
         m.d.comb += self.busy.eq(self.i.valid | walker.o.valid | in_flight)
         return m
 
-    def _read_at_once(self, m, element, may_read, has_b):
-        """Read both operands in the cycle of issue; nothing has to be read before."""
-        self._scratch_words = self.scratch_a.data, self.scratch_b.data
+    def _read(self, m, walker):
+        """Let the reader of operands have the memories' ports; give the reader."""
+        m.submodules.operands = operands = self._operands
+        for name in (*self.scratch_ports, "sums"):
+            wiring.connect(m, getattr(operands, name), wiring.flipped(getattr(self, name)))
+        wiring.connect(m, wiring.flipped(self.outside_read), operands.outside)
         m.d.comb += [
-            self.scratch_a.addr.eq(element.a),
-            self.scratch_b.addr.eq(element.b),
-            self.scratch_a.en.eq(self.issue & (element.a_source == Source.SCRATCH)),
-            self.scratch_b.en.eq(self.issue & (element.b_source == Source.SCRATCH)),
+            operands.element.eq(walker.o.p),
+            operands.valid.eq(walker.o.valid),
+            operands.following.eq(walker.following),
+            operands.follows.eq(walker.follows),
+            operands.issue.eq(self.issue),
+            operands.parameters.eq(self.parameters),
+            *(getattr(self, name).eq(getattr(operands, name)) for name in ("a", "b", "scalar", "outside_data")),
         ]
-        return Const(1)
+        return operands
 
-    def _read_one_by_one(self, m, element, may_read, has_b):
-        """Read the second operand in a cycle before the issue and keep it; give whether that is done."""
-        b_scratch, reads, read, arrives = (Signal() for _ in range(4))
-        second = Signal(vector_layout(self.format, self.lanes), reset_less=True)
-        self._scratch_words = self.scratch_a.data, second
-        m.d.comb += [
-            b_scratch.eq((element.b_source == Source.SCRATCH) & has_b),
-            reads.eq(may_read & b_scratch & ~read),
-            self.scratch_a.addr.eq(Mux(reads, element.b, element.a)),
-            self.scratch_a.en.eq(reads | (self.issue & (element.a_source == Source.SCRATCH))),
-        ]
-        m.d.sync += [arrives.eq(reads), read.eq((read | reads) & ~self.issue)]
-        with m.If(arrives):
-            m.d.sync += second.eq(self.scratch_a.data)
-        return ~b_scratch | read
-
-    def _read_parameters(self, m, element, may_read, has_b):
-        """Look up one parameter a cycle: of two, b's in a cycle before the issue; give whether that is done.
-
-        ADD_SCALED has one, whose number its bits are.
-        """
-        self._constants = [Signal(self.format.width, name=f"parameter_{n}", reset_less=True) for n in "ab"]
-        both, reads, read, word = Signal(), Signal(), Signal(), Signal(self.format.width)
-        of_a = element.a_source == Source.PARAMETER
-        of_operand = Mux(of_a & ~reads, element.a, element.b)[: PARAMETERS.bit_length() - 1]
-        number = Mux(element.op == VectorOp.ADD_SCALED, element.bits, of_operand)
-        m.d.comb += [
-            both.eq(of_a & (element.b_source == Source.PARAMETER) & has_b),
-            reads.eq(may_read & both & ~read),
-            word.eq(self.parameters[number]),
-        ]
-        m.d.sync += read.eq((read | reads) & ~self.issue)
-        m.d.comb += self.scalar.eq(self._constants[0])
-        with m.If(self.issue):
-            m.d.sync += self._constants[0].eq(word)
-        with m.If(reads | ~both):
-            m.d.sync += self._constants[1].eq(word)
-        return ~both | read
-
-    def _read(self, m, element, select):
-        """One cycle after the issue choose the operands and tell the PEs what to do with them."""
-        a_source, b_scratch = Signal(2, reset_less=True), Signal(reset_less=True)
+    def _operate(self, m, element, select):
+        """One cycle after the issue tell the PEs what to do with the operands."""
         op = element.op
-        m.d.comb += [
-            self.sums.addr.eq(element.a),
-            self.sums.en.eq(self.issue & (element.a_source == Source.SUMS)),
-        ]
         m.d.sync += self.operation.eq(0)
         with m.If(self.issue):
             m.d.sync += [
-                a_source.eq(element.a_source),
-                b_scratch.eq(element.b_source == Source.SCRATCH),
                 self.operation.multiply.eq(op == VectorOp.MULTIPLY),
                 self.operation.subtract.eq(op == VectorOp.SUBTRACT),
                 self.operation.scale.eq(op == VectorOp.ADD_SCALED),
                 self.operation.square.eq(op == VectorOp.ADD_SQUARE),
                 self.operation.empty.eq(select),
             ]
-        wide = [word.replicate(self.lanes) for word in self._constants]
-        with m.Switch(a_source):
-            with m.Case(Source.SCRATCH):
-                m.d.comb += self.a.eq(self._scratch_words[0])
-            with m.Case(Source.SUMS):
-                m.d.comb += self.a.eq(Cat(word[: self.format.width] for word in self.sums.data))
-            with m.Default():
-                m.d.comb += self.a.eq(wide[0])
-        m.d.comb += self.b.eq(Mux(b_scratch, self._scratch_words[1], wide[1]))
-        more = self._sum_bits - self.format.width
-        self._whole = self.a.as_value()
-        if more:  # the sum itself, or a word with its sign
-            of_sums = a_source == Source.SUMS
-            uppers = [
-                Mux(of_sums, total[-more:], word[-1].replicate(more))
-                for total, word in zip(self.sums.data, self.a, strict=True)
-            ]
-            self._whole = Cat(Cat(word, upper) for word, upper in zip(self.a, uppers, strict=True))
 
-    def _activate(self, m, element, issue, arrival):
+    def _activate(self, m, element, whole, issue, arrival):
         """Hold a vector while its lanes pass the units, bank by bank, and say what arrives and when it set out."""
         read, function, running = Signal(), Signal.like(self.function, reset_less=True), Signal()
         limit, place = Signal.like(self.limit, reset_less=True), Signal.like(self.place, reset_less=True)
@@ -342,7 +291,7 @@ class VectorEngine(wiring.Component):
             with m.If(bank == self.banks - 1):
                 m.d.sync += running.eq(0)
         with m.If(read):
-            m.d.sync += [vector.eq(self._whole), second.eq(self.b)]
+            m.d.sync += [vector.eq(whole), second.eq(self.b)]
             m.d.sync += [self.function.eq(function), self.limit.eq(limit), self.place.eq(place)]
             m.d.sync += [current.eq(waiting), bank.eq(0), running.eq(1)]
 
@@ -359,7 +308,7 @@ class VectorEngine(wiring.Component):
         self._vector_waits = read
         return running, following
 
-    def _schedule(self, m, element, activation, arithmetic, elements, has_read, in_flight, may_read):
+    def _schedule(self, m, element, activation, arithmetic, elements, operands, in_flight):
         """Issue an element unless it would overtake a result, the units that it needs are taken, or the engine drains.
 
         `horizon` counts the cycles until the last write that is under way, `pause` those until the activation units
@@ -374,12 +323,12 @@ class VectorEngine(wiring.Component):
         m.d.comb += [
             earliest.eq(Mux(activation, first, Mux(arithmetic, total, product))),
             latest.eq(Mux(activation, last, earliest)),
-            may_read.eq(~(element.after & in_flight) & ~self.drain),
+            operands.may_read.eq(~(element.after & in_flight) & ~self.drain),
             ready.eq(
                 (earliest > horizon)
                 & ~(activation & (pause != 0))
-                & may_read
-                & has_read
+                & operands.may_read
+                & operands.ready
                 & ((element.a_source != Source.SUMS) | self.sums_free)
             ),
             lacks_pes.eq(~self.pes_free & ~activation),

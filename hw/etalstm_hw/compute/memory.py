@@ -105,39 +105,53 @@ def use(m, mine, port):
     m.d.comb += [port.addr.eq(mine.addr), port.en.eq(mine.en), mine.data.eq(port.data)]
 
 
+def scratch_ports(vector, depth, reads, banks):
+    """Name the scratch memory's read ports, with their signatures: one for each copy, or for each bank."""
+    return {f"scratch{n}": read_port(vector, depth // banks) for n in range(reads * banks)}
+
+
 class ScratchMemory(wiring.Component):
-    """The scratch words of all lanes, twice if there are two reads in a cycle.
+    """The scratch words of all lanes: twice, if any two are read in a cycle; or once, in one or two banks.
+
+    Of two banks, the even addresses lie in bank 0, and the odd ones in bank 1. An address inside a bank is half the
+    address. Two banks take no more block RAM than one, unless a bank is too shallow for it.
 
     Parameters
     ----------
     vector : ArrayLayout
-    depth, reads : int
-        Vectors; read ports, 1 or 2.
+    depth, reads, banks : int
+        Vectors; copies, 1 or 2; banks, 1 or with one copy 2.
 
     Members
     -------
-    scratch_a, scratch_b : :py:`Out(memory.ReadPort.Signature(...))`
-        Read ports; with one there is no ``scratch_b``.
+    scratch0, scratch1 : :py:`Out(memory.ReadPort.Signature(...))`
+        Read ports of the copies or banks.
     scratch : :py:`Out(memory.WritePort.Signature(...))`
         With an enable for each lane.
     """
 
-    def __init__(self, vector, depth, reads):
-        self._vector, self._depth, self._names = vector, depth, ("scratch_a", "scratch_b")[:reads]
+    def __init__(self, vector, depth, reads, banks):
+        self._vector, self._depth, self._banks = vector, depth // banks, banks
+        self._ports = scratch_ports(vector, depth, reads, banks)
         super().__init__(
-            {name: Out(read_port(vector, depth)) for name in self._names}
-            | {"scratch": Out(write_port(vector, depth, 1))}
+            {name: Out(port) for name, port in self._ports.items()} | {"scratch": Out(write_port(vector, depth, 1))}
         )
 
     def elaborate(self, platform):
         """One memory for each read port."""
         m = Module()
-        for name in self._names:
+        address, inside = self.scratch.addr, self._banks - 1
+        for n, name in enumerate(self._ports):
             storage = memory.Memory(shape=self._vector, depth=self._depth, init=[], attrs=ram_style(self._depth))
             m.submodules[name] = storage
             use(m, getattr(self, name), storage.read_port())
             port = storage.write_port(granularity=1)
-            m.d.comb += [port.addr.eq(self.scratch.addr), port.data.eq(self.scratch.data), port.en.eq(self.scratch.en)]
+            mine = address[0] == n if self._banks == 2 else Const(1)
+            m.d.comb += [
+                port.addr.eq(address[inside:]),
+                port.data.eq(self.scratch.data),
+                port.en.eq(self.scratch.en & mine.replicate(len(port.en))),
+            ]
         return m
 
 
@@ -146,7 +160,7 @@ class LaneMemories(wiring.Component):
 
     Each memory has one wide word per address, the lanes side by side. A vector follows its address by one cycle and
     stays until the port is enabled again; a vector written in the cycle in which it is read is read as it was before.
-    Nothing is reset. The scratch memory may exist twice, which gives it two read ports.
+    Nothing is reset.
 
     Parameters
     ----------
@@ -156,12 +170,12 @@ class LaneMemories(wiring.Component):
         Words of a vector, and of a beat of ``load``.
     weight_depth, bias_depth, scratch_depth, queue_depth : int
         Vectors of each memory, powers of two.
-    scratch_reads : int
-        Read ports of the scratch memory, 1 or 2; with one there is no ``scratch_b``.
+    scratch_reads, scratch_banks : int
+        See :class:`ScratchMemory`.
 
     Members
     -------
-    weights, bias, scratch_a, scratch_b, sums : :py:`Out(memory.ReadPort.Signature(...))`
+    weights, bias, scratch0, scratch1, sums : :py:`Out(memory.ReadPort.Signature(...))`
         Read ports.
     scratch : :py:`Out(memory.WritePort.Signature(...))`
         Write port of the scratch memory, with an enable for each lane.
@@ -174,14 +188,13 @@ class LaneMemories(wiring.Component):
     """
 
     def __init__(
-        self, format, lanes, beat_words, *, weight_depth, bias_depth, scratch_depth, queue_depth, scratch_reads=2
-    ):
+        self, format, lanes, beat_words, *, weight_depth, bias_depth, scratch_depth, queue_depth, scratch_reads,
+        scratch_banks,
+    ):  # fmt: skip
         self.beat_words = beat_words
         self.vector = vector = vector_layout(format, lanes)
-        self.depths = {
-            "weights": weight_depth, "bias": bias_depth, "scratch_a": scratch_depth, "sums": queue_depth,
-        }  # fmt: skip
-        self._scratch = ScratchMemory(vector, scratch_depth, scratch_reads)
+        self.depths = {"weights": weight_depth, "bias": bias_depth, "sums": queue_depth}
+        self._scratch = ScratchMemory(vector, scratch_depth, scratch_reads, scratch_banks)
         self._weights = BeatMemory(vector, beat_words, weight_depth)
         self._others = {
             name: memory.Memory(shape=vector, depth=depth, init=[], attrs=ram_style(depth))

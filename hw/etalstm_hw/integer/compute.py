@@ -23,7 +23,7 @@ class IntegerCompute(LaneCompute):
 
     Parameters
     ----------
-    format, lanes, beat_words, pe, scratch_reads
+    format, lanes, beat_words, pe, scratch_reads, scratch_banks
         As of :class:`LaneCompute`.
     activation : callable
         Makes an activation unit for a format.
@@ -41,11 +41,12 @@ class IntegerCompute(LaneCompute):
 
     def __init__(
         self, format, lanes, beat_words, *, pe, activation, activation_units, integer_pes, streams, elements, engine,
-        weights, depths, scratch_reads=2,
+        weights, depths, scratch_reads, scratch_banks,
     ):  # fmt: skip
         memories = IntegerMemories(
             format, lanes, beat_words, integer_pes, weight_depth=depths["weight_depth"],
-            scratch_depth=depths["scratch_depth"], scratch_reads=scratch_reads, weights=weights, streams=streams,
+            scratch_depth=depths["scratch_depth"], scratch_reads=scratch_reads, scratch_banks=scratch_banks,
+            weights=weights, streams=streams,
         )  # fmt: skip
         self._queue_depth = depths["queue_depth"]
         self.engines = [engine() for _ in range(streams)]
@@ -53,7 +54,8 @@ class IntegerCompute(LaneCompute):
         super().__init__(
             format, lanes, beat_words, pe=pe, units=units, memories=memories,
             products=instruction_layout(Opcode.PRODUCT), scalars=Sent(elements), scratch_depth=depths["scratch_depth"],
-            queue_depth=streams * self._queue_depth, scratch_reads=scratch_reads, integers=True, streams=streams,
+            queue_depth=streams * self._queue_depth, scratch_reads=scratch_reads, scratch_banks=scratch_banks,
+            integers=True, streams=streams,
         )  # fmt: skip
 
     def _choose(self, m, unit, vector):

@@ -30,8 +30,10 @@ class IntegerMemories(wiring.Component):
         Words of a vector, and of a beat of ``load``; PEs of a lane.
     weight_depth, scratch_depth : int
         Vectors of each memory, powers of two.
-    scratch_reads, streams : int
-        Read ports of the scratch memory, and of the weights. The weights are there once for each two of these.
+    scratch_reads, scratch_banks : int
+        See :class:`~etalstm_hw.compute.memory.ScratchMemory`.
+    streams : int
+        Read ports of the weights, which are there once for each two of these.
     weights : callable
         Makes the memory of one vector of a row for a number of read ports, see :func:`reads_of_copies`: a
         :class:`~etalstm_hw.compute.memory.BeatMemory`.
@@ -43,7 +45,7 @@ class IntegerMemories(wiring.Component):
     free : :py:`Out(streams)`
         Which of them may be enabled. In a cycle in which weights are loaded, one of two that share a copy may not; they
         take turns.
-    scratch_a, scratch_b, scratch : :py:`Out(...)`
+    scratch0, scratch1, scratch : :py:`Out(...)`
         See :class:`~etalstm_hw.compute.memory.ScratchMemory`.
     load : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
         Weights. A write to another memory or beyond the end is taken and dropped.
@@ -52,14 +54,15 @@ class IntegerMemories(wiring.Component):
     """
 
     def __init__(
-        self, format, lanes, beat_words, pes, *, weight_depth, scratch_depth, scratch_reads, weights, streams=1
-    ):
+        self, format, lanes, beat_words, pes, *, weight_depth, scratch_depth, scratch_reads, scratch_banks, weights,
+        streams=1,
+    ):  # fmt: skip
         vector, self._lanes, self._pes = vector_layout(format, lanes), lanes, pes
         self._depth, self._of_row = weight_depth, 2 * pes * WEIGHT_BITS // format.width
         rows = weight_depth // self._of_row
         self._reads = reads_of_copies(streams)
         self._copies = [[weights(reads) for _ in range(self._of_row)] for reads in self._reads]
-        self._scratch = ScratchMemory(vector, scratch_depth, scratch_reads)
+        self._scratch = ScratchMemory(vector, scratch_depth, scratch_reads, scratch_banks)
         read = memory.ReadPort.Signature(
             addr_width=(rows - 1).bit_length(), shape=data.ArrayLayout(lane_weights(pes), lanes)
         )

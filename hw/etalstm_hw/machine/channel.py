@@ -192,7 +192,7 @@ class Channel(wiring.Component):
         return make(
             BINARY32, config.lanes, config.beat_words, pe=self.pe, activation=self.activation,
             activation_units=config.activation_units, scratch_reads=config.scratch_reads,
-            depths={name: getattr(config, name) for name in depths}, **more,
+            scratch_banks=config.scratch_banks, depths={name: getattr(config, name) for name in depths}, **more,
         )  # fmt: skip
 
     def _dispatch(self, m, engines):

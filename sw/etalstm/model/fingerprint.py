@@ -33,7 +33,7 @@ _TIMES = {
     "read_port": "free accepted",
     "asked": "checked_at",
     "fetcher": "filling_from",
-    "vector": "last_write units_free pe_at scratch_at sums_at waiting_at",
+    "vector": "last_write units_free pe_at b_read_at bank_read_at sums_at waiting_at",
     "mac": "issued_at since",
     "distributors": "given_from",
     "streams": "full_from free_from",

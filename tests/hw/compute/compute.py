@@ -18,6 +18,7 @@ LANES, BEAT_WORDS, UNITS = 4, 2, 2
 DEPTHS = {"weight_depth": 32, "bias_depth": 8, "scratch_depth": 128, "queue_depth": 16}
 WORDS, SIGN = 1 << FORMAT.width, 1 << (FORMAT.width - 1)
 MULTIPLY, ADD, ACTIVATION = 2, 4, 5  # latencies
+MEMORIES = [(2, 1), (1, 1), (1, 2)]  # copies and banks of the scratch memory
 PARAMETERS = [FORMAT.one, 0, 0x1234, 0x8001, 5, 6, 7, 0xFFFF, *range(8, contract.PARAMETERS)]
 WRITTEN_AFTER = {  # cycles from issue to last write
     VectorOp.MULTIPLY: MULTIPLY + 2,
@@ -81,7 +82,7 @@ def is_zero(a):
     return a >> FORMAT.mantissa & (1 << FORMAT.exponent) - 1 == 0
 
 
-def compute(scratch_reads):
+def compute(scratch_reads, scratch_banks):
     return Compute(
         FORMAT,
         LANES,
@@ -91,6 +92,7 @@ def compute(scratch_reads):
         activation_units=UNITS,
         depths=DEPTHS,
         scratch_reads=scratch_reads,
+        scratch_banks=scratch_banks,
     )
 
 
@@ -167,8 +169,8 @@ def scalar(value=1, outer=0, inner=0, tiles=1, **flags):
 class Bench:
     """Plays everything around :class:`Compute`."""
 
-    def __init__(self, seed=1, stall=0.0, scratch_reads=2):
-        self.dut, self.random, self.stall = compute(scratch_reads), random.Random(seed), stall
+    def __init__(self, seed=1, stall=0.0, reads=2, banks=1):
+        self.dut, self.random, self.stall = compute(reads, banks), random.Random(seed), stall
         self.cycles, self.issues, self.dones, self.statuses = [], [], [], {}
         depths = {"weights": "weight", "scratch": "scratch", "bias": "bias"}
         self.state = {n: [self.vector() for _ in range(DEPTHS[f"{d}_depth"])] for n, d in depths.items()}

@@ -7,20 +7,20 @@ import pytest
 
 from etalstm_hw import contract
 from etalstm_hw.contract import COMMON_OPS, Cycle, Memory, Source, Start, Status, VectorOp
-from tests.hw.compute.compute import LANES, UNITS, WORDS, WRITTEN_AFTER, Bench, mac, scalar, vector
+from tests.hw.compute.compute import LANES, MEMORIES, UNITS, WORDS, WRITTEN_AFTER, Bench, mac, scalar, vector
 
 
-@pytest.mark.parametrize("reads", [1, 2])
+@pytest.mark.parametrize(("reads", "banks"), MEMORIES)
 @pytest.mark.parametrize("op", COMMON_OPS)
-def test_each_operation_has_its_result_and_its_time(op, reads):
-    bench = Bench(seed=op, scratch_reads=reads)
-    rate = LANES // UNITS if op in (VectorOp.SIGMOID, VectorOp.TANH, VectorOp.PACK) else 2 // reads
+def test_each_operation_has_its_result_and_its_time(op, reads, banks):
+    bench = Bench(seed=op, reads=reads, banks=banks)
+    rate = LANES // UNITS if op in (VectorOp.SIGMOID, VectorOp.TANH, VectorOp.PACK) else 3 - reads * banks
 
     async def main(ctx):
         await bench.fill(ctx)
         bench.issues.clear()
         bench.dones.clear()
-        await bench.execute_vector(ctx, vector(op, a=0, b=32, d=64, outer=2, inner=8, a_inner=1, a_outer=8, b_inner=2,
+        await bench.execute_vector(ctx, vector(op, a=0, b=32, d=64, outer=2, inner=8, a_inner=1, a_outer=8, b_inner=1,
                                                b_outer=1, d_outer=20, d_inner=2))  # fmt: skip
         await bench.settle(ctx)
         first = bench.issues[0]
@@ -45,11 +45,11 @@ def random_vector(generator, op):
     return vector(op, **fields)
 
 
-@pytest.mark.parametrize("reads", [1, 2])
+@pytest.mark.parametrize(("reads", "banks"), MEMORIES)
 @pytest.mark.parametrize("stall", [0.0, 0.5, 0.9])
-def test_results_keep_their_order_whatever_else_goes_on(stall, reads):
+def test_results_keep_their_order_whatever_else_goes_on(stall, reads, banks):
     """Rows that are written repeatedly end up with the last value; MAC, reads and writes run beside."""
-    bench = Bench(seed=int(10 * stall), stall=stall, scratch_reads=reads)
+    bench = Bench(seed=int(10 * stall), stall=stall, reads=reads, banks=banks)
     other = random.Random(5)
     ended = []
 

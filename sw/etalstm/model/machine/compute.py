@@ -1,6 +1,6 @@
 """A channel's PEs: the VECTOR engine, the MAC engine with its FIFO of scalars, and what the PEs do in each cycle.
 
-See etalstm_hw.compute.elementwise and elements, etalstm_hw.compute.mac, and for the kinds of cycles
+See etalstm_hw.compute.elementwise, elements and operands, etalstm_hw.compute.mac, and for the kinds of cycles
 etalstm_hw.compute.compute and etalstm_hw.machine.channel, `_classify`.
 """
 
@@ -12,6 +12,7 @@ from etalstm.model.machine.state import NEVER, RING, compiled, complete, record,
 from etalstm_hw.contract import OF_ONE_OPERAND, SLOTS, Counter, Cycle, Source, VectorOp
 
 _ACTIVATION = int(Counter.ACTIVATION)
+BANKS = 2  # of the scratch memory, at most
 WRITES = 128  # cycles ahead that writes of the scratch memory are known
 SCRATCH, PARAMETER, SUMS = int(Source.SCRATCH), int(Source.PARAMETER), int(Source.SUMS)
 MULTIPLY, SIGMOID, TANH, PACK = (int(getattr(VectorOp, name)) for name in ("MULTIPLY", "SIGMOID", "TANH", "PACK"))
@@ -19,10 +20,14 @@ OF_INTEGERS = int(VectorOp.CONVERT)  # the first one
 _LONE = tuple(int(op) for op in OF_ONE_OPERAND)
 
 VECTOR_ENGINE = record(
-    "valid", "op", "a", "b", "after", "end", "inner", "outer", "has_b", "has_parameter", "last_write", "units_free",
-    "pe_at", "scratch_at", "sums_at", "waiting_at", "stream", writes=WRITES,
+    "valid", "op", "a", "b", "after", "end", "inner", "outer", "a_bank", "b_bank", "needs_b", "has_b", "has_parameter",
+    "last_write", "units_free", "pe_at", "b_read_at", "sums_at", "waiting_at", "stream", writes=WRITES,
+    bank_read_at=BANKS,
 )  # fmt: skip
-"""The element at the output, its operands read so far, and until when issued elements keep ports and units busy."""
+"""The element at the output, its operands read so far, and until when issued elements keep ports and units busy.
+
+``needs_b``: b is a word of the scratch memory's only copy, which its issue may have to wait for.
+"""
 
 
 @compiled
@@ -42,16 +47,23 @@ def _is_activation(engine):
 
 
 @compiled
+def _read_b(cycle, engine):
+    """Read operand b from its bank."""
+    engine.has_b = 1
+    engine.b_read_at = engine.bank_read_at[engine.b_bank] = cycle
+
+
+@compiled
 def _blocked_until(cycle, engine, products, sizes):
     """Read ahead what the element needs; give the first cycle in which it may be issued, as far as the PEs let it."""
     alone = engine.op in _LONE
     first = cycle
     if engine.after and cycle <= engine.last_write:
         return engine.last_write + 1
-    if not alone and sizes.scratch_reads == 1 and engine.b == SCRATCH and not engine.has_b:
-        engine.has_b = 1
-        engine.scratch_at = cycle
-        first = cycle + 1
+    if engine.needs_b and not engine.has_b:
+        _read_b(cycle, engine)
+        if engine.a == SCRATCH and engine.a_bank == engine.b_bank:
+            first = cycle + 1
     if not alone and engine.a == PARAMETER and engine.b == PARAMETER and not engine.has_parameter:
         engine.has_parameter = 1
         first = cycle + 1
@@ -77,21 +89,35 @@ def _issue(cycle, engine, sizes, done, counted, wakes):
         engine.writes[write % WRITES] = write
     engine.last_write = last
     if engine.a == SCRATCH:
-        engine.scratch_at = cycle
+        engine.bank_read_at[engine.a_bank] = cycle
     elif engine.a == SUMS:
         engine.sums_at = cycle
-    engine.has_b = engine.has_parameter = 0
+    engine.has_parameter = 0
     if engine.end:
         complete(done, wakes, state.VECTOR, last)
 
 
 @compiled
-def _advance(engine, instruction):
-    """Put the instruction's next element to the output; tell whether it is the last."""
+def _find_b(cycle, engine, instruction, sizes):
+    """Find out where the operands of the next element lie; read b with the element before, or keep that one's b."""
+    i, outer, inner = instruction, engine.outer, engine.inner
+    engine.a_bank = (i.lane_bank + outer * i.outer_bank + inner * i.inner_bank) % BANKS
+    engine.b_bank = (i.b_bank + outer * i.b_outer_bank + inner * i.b_inner_bank) % BANKS
+    engine.needs_b = sizes.scratch_reads == 1 and engine.b == SCRATCH and engine.op not in _LONE
+    engine.has_b = i.b_stays and inner != 0
+    free = engine.b_read_at != cycle and engine.bank_read_at[engine.b_bank] != cycle
+    if engine.needs_b and not engine.has_b and not engine.after and free:
+        _read_b(cycle, engine)
+
+
+@compiled
+def _advance(cycle, engine, instruction, sizes):
+    """Put the instruction's next element to the output, and read its b if it can be; tell whether it is the last."""
     engine.valid = 1
     engine.op, engine.a, engine.b = instruction.op, instruction.a_source, instruction.b_source
     engine.stream = instruction.stream
     engine.after = instruction.serial and engine.inner == 0 and engine.outer != 0
+    _find_b(cycle, engine, instruction, sizes)
     engine.inner += 1
     if engine.inner == instruction.inner:
         engine.inner = 0
@@ -124,7 +150,7 @@ def step_vector(cycle, engine, products, queue, table, sizes, done, counted, wak
     if not engine.valid or issued:
         engine.valid = 0
         if offered(queue, cycle):
-            if _advance(engine, table[queue.current]):
+            if _advance(cycle, engine, table[queue.current], sizes):
                 take(queue, wakes, cycle)
         else:
             following = NEVER

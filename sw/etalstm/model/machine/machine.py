@@ -144,7 +144,7 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
     machine.store["to_vectors"] = machine.store["to_writer"] = 1
     machine.store["free"] = 16
     machine.fetcher["free"], machine.fetcher["group"] = 2, np.arange(sizes.fetchers) * sizes.groups // sizes.fetchers
-    for name in ("pe_at", "scratch_at", "sums_at", "waiting_at", "last_write"):
+    for name in ("pe_at", "b_read_at", "bank_read_at", "sums_at", "waiting_at", "last_write"):
         machine.vector[name] = -1
     machine.vector["writes"] = -1
     machine.store["sums_at"] = machine.mac["issued_at"] = -1

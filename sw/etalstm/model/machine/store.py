@@ -98,11 +98,14 @@ def offers_data(log):
 SCRATCH, TRANSPOSE = int(Memory.SCRATCH), int(Opcode.TRANSPOSE)
 
 ENGINE = record(
-    "prepared_at", "to_vectors", "to_writer", "reading", "vectors_left", "inner_left", "span", "free", "cut_from",
-    "scatter", "scatter_left", "scatter_from", "sums_at", "beats_head", "beats_tail", "stream_head", "stream_tail",
-    items=RING, pushed=RING, lasts=RING, streams=RING,
+    "prepared_at", "to_vectors", "to_writer", "reading", "vectors_left", "inner_left", "turn", "bank", "turn_bank",
+    "span", "free", "cut_from", "scatter", "scatter_left", "scatter_from", "sums_at", "beats_head", "beats_tail",
+    "stream_head", "stream_tail", items=RING, pushed=RING, lasts=RING, streams=RING,
 )  # fmt: skip
-"""Which of reader and writer has still to take the instruction; the vectors being read, in beats that are queued."""
+"""Which of reader and writer has still to take the instruction; the vectors being read, in beats that are queued.
+
+``turn`` vectors are left of this turn of the inner loop, which has begun in ``turn_bank``; ``bank`` is the next one's.
+"""
 
 TRANSPOSER = record("filling", "emptying", "beat", full=2, beats=2)
 """Two pages: which one is filled and which is emptied, and the beats that each gives."""
@@ -153,6 +156,26 @@ def _begin_vectors(cycle, engine, instruction, number, sizes):
     else:
         engine.inner_left = engine.vectors_left = instruction.outer * instruction.inner
         engine.span = sizes.vector_beats
+    engine.turn = _turn_of(instruction)
+    engine.bank = engine.turn_bank = instruction.lane_bank
+
+
+@compiled
+def _turn_of(instruction):
+    """Count the vectors of an inner loop."""
+    return instruction.rows if instruction.opcode == TRANSPOSE else instruction.inner
+
+
+@compiled
+def _walk(engine, instruction):
+    """Go on to the next vector's bank."""
+    engine.turn -= 1
+    if engine.turn:
+        engine.bank ^= instruction.inner_bank
+    else:
+        engine.turn = _turn_of(instruction)
+        engine.turn_bank ^= instruction.outer_bank
+        engine.bank = engine.turn_bank
 
 
 @compiled
@@ -162,10 +185,14 @@ def _read(cycle, engine, vector, table):
         return
     instruction = table[engine.reading]
     scratch = instruction.opcode == TRANSPOSE or instruction.memory == SCRATCH
-    if (vector.scratch_at if scratch else vector.sums_at) == cycle:
+    if scratch:
+        if vector.b_read_at == cycle or vector.bank_read_at[engine.bank] == cycle:
+            return
+    elif vector.sums_at == cycle:
         return
-    if not scratch:
+    else:
         engine.sums_at = cycle
+    _walk(engine, instruction)
     engine.vectors_left -= 1
     engine.inner_left -= 1
     ends = engine.inner_left == 0

@@ -19,6 +19,7 @@ INSTRUCTION = record(
     "lanes", "lane", "gates", "batch", "batch_outer", "first_sum", "begins", "finish", "blocks", "first_block",
     "given_number", "last_lanes", "tile", "tiles_per_channel", "single", "map", "row_threshold", "register", "turns",
     "length", "pairs", "text", "own", "wide", "repeats", "adds", "stream",
+    "lane_bank", "outer_bank", "inner_bank", "b_bank", "b_outer_bank", "b_inner_bank", "b_stays",
     registers=ADVANCES, amounts=ADVANCES,
 )  # fmt: skip
 """Fields of all opcodes; those of streams hold what was found of the stream. ``text`` is :func:`_texts`.
@@ -26,6 +27,10 @@ INSTRUCTION = record(
 ``stream`` is that of the digits whose sums a VECTOR reads, where products are integers. ``given_number`` is that of a
 CAST's or SEND's first block among all blocks, or of a LOAD's or STORE's stream among all streams, in the order in which
 the program is executed.
+
+``lane_bank`` is the bank of the scratch memory in which the vectors begin that a STORE or TRANSPOSE reads, or operand a
+of a VECTOR; ``outer_bank`` and ``inner_bank`` are 1 if that stride leads to the other bank. Those of operand b follow.
+``b_stays`` is 1 if b's inner stride is 0.
 """
 
 BLOCK = record(
@@ -35,6 +40,14 @@ BLOCK = record(
 
 Of a SEND's block those are bytes of a sequence. ``threshold`` is that of lower digits, ``upper`` that of upper ones.
 """
+
+_READ = {"lane_bank": "lane_address", "outer_bank": "outer_stride", "inner_bank": "inner_stride"}
+_OPERANDS = {
+    "lane_bank": "a", "outer_bank": "a_outer", "inner_bank": "a_inner",
+    "b_bank": "b", "b_outer_bank": "b_outer", "b_inner_bank": "b_inner",
+}  # fmt: skip
+_BANKS = {Opcode.STORE: _READ, Opcode.TRANSPOSE: _READ, Opcode.VECTOR: _OPERANDS}
+"""The addresses and strides, which banks follow from."""
 
 _SAME = frozenset(names_of(INSTRUCTION))
 _MODULUS = 1 << contract.ADDRESS_BITS
@@ -80,6 +93,8 @@ def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, 
             entry[name] = fields[name]
         if opcode in contract.ENGINE_OF:
             entry["engine"] = contract.ENGINE_OF[opcode]
+        for name, field in _BANKS.get(opcode, {}).items():
+            entry[name] = fields[field] % config.scratch_banks
         if opcode == Opcode.ADVANCE:
             _advance(entry, fields)
         elif opcode in (Opcode.LOAD, Opcode.LOAD_ROWS, Opcode.STORE):
@@ -89,8 +104,10 @@ def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, 
         elif opcode == Opcode.SEND:
             entry["everyone"], entry["first_block"] = 1, len(blocks)
             blocks += _blocks(config, as_cast(config, fields), operands.sent_block)
-        elif opcode == Opcode.VECTOR and config.integers and fields["a_source"] == Source.SUMS:
-            entry["stream"] = fields["a"] // config.queue_depth
+        elif opcode == Opcode.VECTOR:
+            if config.integers and fields["a_source"] == Source.SUMS:
+                entry["stream"] = fields["a"] // config.queue_depth
+            entry["b_stays"] = fields["b_inner"] == 0
         elif opcode == Opcode.CAST:
             entry["everyone"], entry["begins"], entry["first_block"] = 1, fields["start"], len(blocks)
             blocks += _blocks(config, fields, operands.block)
