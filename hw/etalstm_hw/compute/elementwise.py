@@ -182,26 +182,21 @@ class VectorEngine(wiring.Component):
             banks=scratch_banks,
         )  # fmt: skip
         super().__init__(
-            {name: Out(1) for name in ("issue", "issue_pe", "waiting", "done", "busy")}
+            {name: Out(1) for name in ("issue", "issue_pe", "waiting", "valid", "done", "busy")}
+            | {name: In(1) for name in ("drain", "pes_free", "sums_free")}
+            | {name: Out(vector) for name in ("a", "b", "outside_data")}
             | {
                 "i": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
                 "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
-                "drain": In(1),
-                "pes_free": In(1),
                 "sums": In(read_port(data.ArrayLayout(self._sum_bits, lanes), queue_depth)),
                 "outside_read": In(stream.Signature(range(scratch_depth))),
-                "outside_data": Out(vector),
-                "sums_free": In(1),
                 "operation": Out(Operation()),
-                "a": Out(vector),
-                "b": Out(vector),
                 "scalar": Out(format.width),
                 "to_activate": Out(data.ArrayLayout(self._sum_bits, units)),
                 "to_pack": Out(vector_layout(format, units)),
                 "function": Out(range(max(self._functions.values()) + 1)),
                 "limit": Out(MANTISSA_BITS - 1),
                 "place": Out(2),
-                "valid": Out(1),
                 "output_select": Out(Output),
                 "result": In(vector),
                 "outside": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
@@ -220,7 +215,7 @@ class VectorEngine(wiring.Component):
         )
         wiring.connect(m, wiring.flipped(self.i), walker.i)
         element = walker.o.p
-        activation, select = Signal(), Signal()
+        activation, select, in_flight = Signal(), Signal(), Signal()
         m.d.comb += [
             self.status.eq(walker.status),
             activation.eq(Cat(element.op == op for op in self._functions).any()),
@@ -229,7 +224,6 @@ class VectorEngine(wiring.Component):
             self.issue_pe.eq(self.issue & ~activation),
         ]
         arrival = Arrival(len(self.results.addr), self.banks)
-        in_flight = Signal()
         operands = self._read(m, walker)
         self._operate(m, element, select)
         bank_issue, bank = self._activate(m, element, operands.whole, self.issue & activation, arrival)
