@@ -172,7 +172,6 @@ class UpdateSteps:
         emitter.load(w, weights, Traffic.WEIGHTS, 1, count, group_stride=group_stride)
         emitter.load(v, velocity, Traffic.WEIGHTS, 1, count)
         emitter.load(g, gradient, Traffic.WEIGHTS, 1, count)
-        # The parameter comes second: with one read port, a second operand from the scratch memory takes a cycle more.
         emitter.vector(VectorOp.MULTIPLY, decayed, w, decay, inner=count)
         run = partial(emitter.vector, VectorOp.ADD_SCALED, inner=count)
         run(g, g, decayed, bits=SCALE.number)
