@@ -85,6 +85,7 @@ def test_seed_and_number_make_a_random_configuration():
 
 OF_INTEGERS = {
     "storage", "theta", "slices", "input_threshold", "refresh", "delta_bits", "masked", "delta_threshold", "kept_cells",
+    "shared_tokens",
 }  # fmt: skip
 
 
