@@ -243,7 +243,7 @@ def found_of_integers():
     with closing(NearValid("test-int8", 0, MACHINE)) as bench:
         changed = [
             (number, opcode_of(at.programs[change.program], change), change.field)
-            for number in range(ANY, 20 * ANY)
+            for number in range(ANY, 40 * ANY)
             for at, change in [bench._cases.change(number)]
         ]
         products = [number for number, opcode, _ in changed if opcode in OF_INTEGERS][:OF_PRODUCTS]
