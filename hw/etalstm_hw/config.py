@@ -21,6 +21,7 @@ FILE_SUFFIX, BASE = ".toml", "base"
 INTEGER_PES, INTEGER_PORTS = (4, 8), (2, 4)
 BANK_ARRAYS = 2  # arrays of digits of a sender's bank: one is sent while another one comes
 MOST_STREAMS = 8
+MOST_BANKS = 2  # of the scratch memory
 
 
 def _is_power_of_two(value: int) -> bool:
@@ -84,7 +85,7 @@ class Config:
             "weight_depth": (16, 1 << contract.LANE_ADDRESS_BITS),
             "scratch_depth": (16, 1 << (contract.COUNT_BITS - 1)),
             "scratch_reads": (1, 2),
-            "scratch_banks": (1, 2),
+            "scratch_banks": (1, MOST_BANKS),
             "queue_depth": (16, 1 << contract.LANE_ADDRESS_BITS),
             "bias_depth": (4, 256),
             "codec_words": (2, 8),

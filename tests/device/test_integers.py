@@ -18,7 +18,7 @@ from etalstm_hw.contract import VectorOp
 from etalstm_hw.contract.integers import SUM_BITS
 from tests.plan.integer_operations import integer_operation
 from tests.plan.machine import InterpretedAccelerator
-from tests.training import assert_same_training, with_changes
+from tests.training import after_backward, assert_same_training, with_changes
 
 SHAPE = TrainingShape(NetworkShape(5, 9, 2), 3, 4, Execution(arithmetic=arithmetic_named("int8", 15)), masked=True)
 SUMMED = replace(SHAPE, gradient_sums=True)
@@ -181,15 +181,9 @@ def test_parts_of_a_batch_have_goldens_bits(parted, count, changes):
 
 
 def test_contributions_and_counts_of_parts_are_goldens_and_leave_the_gradients(parted):
-    generator, found = np.random.default_rng(6), []
-    shape = with_changes(SHAPE, batch=7, slices=4)
-    x, dy = (generator.standard_normal(size, np.float32) for size in (shape.x_shape, shape.y_shape))
+    shape, found = with_changes(SHAPE, batch=7, slices=4), []
     for device in (open_device("golden"), parted(4)):
-        session = device.create(shape)
-        session.load(initial_parameters(shape.network, 6))
-        session.forward(x, np.array([4, 2, 3, 1, 4, 4, 2]))
-        norm = session.backward(dy).norm
-        counts = [(usage.delta_kept, usage.delta_digits, usage.saturated, usage.products) for usage in session.usage()]
+        session, norm, counts = after_backward(device, shape, [4, 2, 3, 1, 4, 4, 2], seed=6)
         of_cells = session.contributions().tobytes()
         left = [gradients.weights.tobytes() + gradients.bias.tobytes() for gradients in session.gradients()]
         found.append((norm, counts, of_cells, left, session._norm()))

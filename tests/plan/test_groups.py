@@ -19,6 +19,7 @@ from etalstm.plan.plan import Plan
 from etalstm.plan.program.walk import walk
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Opcode
+from tests.plan.groups import assert_same, grouped_device
 from tests.plan.hazards import Hazards
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
@@ -30,19 +31,7 @@ SHAPE = TrainingShape(NetworkShape(3, 5, 2), 8, 4)
 
 @pytest.fixture
 def grouped(monkeypatch):
-    """Gives a device on which sessions have so many groups, whatever is fastest."""
-
-    def device(groups, config=TWO):
-        monkeypatch.setattr("etalstm.plan.choose.fit.group_costs", lambda *_: {groups: 1.0})
-        return HardwareDevice("interpreter", "test", InterpretedAccelerator(config))
-
-    return device
-
-
-def assert_same(device, shape, groups, **run):
-    session = assert_same_training(device, shape, iterations=2, seed=1, **run)
-    assert session.plan.groups == groups
-    return session
+    return lambda groups, config=TWO: grouped_device(monkeypatch, "test", config, groups)
 
 
 @pytest.mark.parametrize(("groups", "slices"), [(2, 2), (2, 8), (4, 4), (4, 8), (2, 6)])

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape, open_device
-from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.network.arithmetic import arithmetic_named
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.execution import Execution
-from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import preset
-from tests.plan.machine import InterpretedAccelerator
-from tests.training import assert_same_training, with_changes
+from tests.plan.groups import assert_same, grouped_device
+from tests.training import after_backward, assert_same_training, with_changes
 
 FOUR = replace(preset("test-int8"), channels=4, broadcasters=4)
 SIX = replace(FOUR, channels=6, broadcasters=6)
@@ -24,19 +23,7 @@ SHAPE = TrainingShape(NetworkShape(5, 9, 2), 7, 4, Execution(arithmetic=arithmet
 
 @pytest.fixture
 def grouped(monkeypatch):
-    """Gives a device on which sessions have so many groups, whatever is fastest."""
-
-    def device(groups, config=FOUR):
-        monkeypatch.setattr("etalstm.plan.choose.fit.group_costs", lambda *_: {groups: 1.0})
-        return HardwareDevice("interpreter", "test-int8", InterpretedAccelerator(config))
-
-    return device
-
-
-def assert_same(device, shape, groups, **run):
-    session = assert_same_training(device, shape, **{"iterations": 2, "seed": 1} | run)
-    assert session.plan.groups == groups
-    return session
+    return lambda groups, config=FOUR: grouped_device(monkeypatch, "test-int8", config, groups)
 
 
 @pytest.mark.parametrize(
@@ -88,14 +75,9 @@ def test_a_log_that_is_full_is_planned_again_with_groups(grouped):
 
 
 def test_contributions_and_counts_are_those_of_all_groups(grouped):
-    generator, found = np.random.default_rng(6), []
-    x, dy = (generator.standard_normal(size, np.float32) for size in (SHAPE.x_shape, SHAPE.y_shape))
+    found = []
     for device in (open_device("golden"), grouped(2)):
-        session = device.create(SHAPE)
-        session.load(initial_parameters(SHAPE.network, 6))
-        session.forward(x, np.array([4, 2, 3, 1, 4, 4, 2]))
-        norm = session.backward(dy).norm
-        counts = [(usage.delta_kept, usage.delta_digits, usage.saturated, usage.products) for usage in session.usage()]
+        session, norm, counts = after_backward(device, SHAPE, [4, 2, 3, 1, 4, 4, 2], seed=6)
         found.append((norm, counts, session.contributions().tobytes()))
     assert found[0] == found[1]
 

@@ -9,10 +9,10 @@ from etalstm.model.machine.latencies import BUFFERED_FIFO, MAC_SUM
 from etalstm.model.machine.products import old_sums_until
 from etalstm.model.machine.queues import POSITIONS, TIMES, completed_at, met_at, offered, record_pop, take
 from etalstm.model.machine.state import NEVER, RING, compiled, complete, record, wake
+from etalstm_hw.config import MOST_BANKS
 from etalstm_hw.contract import OF_ONE_OPERAND, SLOTS, Counter, Cycle, Source, VectorOp
 
 _ACTIVATION = int(Counter.ACTIVATION)
-BANKS = 2  # of the scratch memory, at most
 WRITES = 128  # cycles ahead that writes of the scratch memory are known
 SCRATCH, PARAMETER, SUMS = int(Source.SCRATCH), int(Source.PARAMETER), int(Source.SUMS)
 MULTIPLY, SIGMOID, TANH, PACK = (int(getattr(VectorOp, name)) for name in ("MULTIPLY", "SIGMOID", "TANH", "PACK"))
@@ -22,7 +22,7 @@ _LONE = tuple(int(op) for op in OF_ONE_OPERAND)
 VECTOR_ENGINE = record(
     "valid", "op", "a", "b", "after", "end", "inner", "outer", "a_bank", "b_bank", "needs_b", "has_b", "has_parameter",
     "last_write", "units_free", "pe_at", "b_read_at", "sums_at", "waiting_at", "stream", writes=WRITES,
-    bank_read_at=BANKS,
+    bank_read_at=MOST_BANKS,
 )  # fmt: skip
 """The element at the output, its operands read so far, and until when issued elements keep ports and units busy.
 
@@ -101,8 +101,8 @@ def _issue(cycle, engine, sizes, done, counted, wakes):
 def _find_b(cycle, engine, instruction, sizes):
     """Find out where the operands of the next element lie; read b with the element before, or keep that one's b."""
     i, outer, inner = instruction, engine.outer, engine.inner
-    engine.a_bank = (i.lane_bank + outer * i.outer_bank + inner * i.inner_bank) % BANKS
-    engine.b_bank = (i.b_bank + outer * i.b_outer_bank + inner * i.b_inner_bank) % BANKS
+    engine.a_bank = (i.lane_bank + outer * i.outer_bank + inner * i.inner_bank) % MOST_BANKS
+    engine.b_bank = (i.b_bank + outer * i.b_outer_bank + inner * i.b_inner_bank) % MOST_BANKS
     engine.needs_b = sizes.scratch_reads == 1 and engine.b == SCRATCH and engine.op not in _LONE
     engine.has_b = i.b_stays and inner != 0
     free = engine.b_read_at != cycle and engine.bank_read_at[engine.b_bank] != cycle

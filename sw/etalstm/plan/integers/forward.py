@@ -209,22 +209,26 @@ class IntegerForwardStage(ForwardStage):
     def _bring_sums(self, job: Job) -> None:
         """Have also the outputs of earlier spans that share words with these, and what was last sent."""
         ended = self._ended(job)
-        earlier = job.span.first - ended.span.first
-        if ended.span.count and earlier:
-            (outputs,) = self._layer.outputs
-            location = outputs.at(job.step + 1, job.batch_tile, ended.span.first)
-            self._emitter.load(self._output_of(job, earlier), location, Traffic.ACTIVATIONS, 1, earlier * job.size)
-        if self._changes and ended.span.count:
-            self._changes.bring(ended)
+        if ended.span.count:
+            self._bring_earlier(job, ended.span.first)
+            if self._changes:
+                self._changes.bring(ended)
         for name, (total, _) in () if self._refreshes(job.step) else self._totals.items():
             location = self._arrays.changes[name].sums.at(0, job.batch_tile, self.gates * job.span.first)
             self._emitter.load(total, location, Traffic.INTERMEDIATES, 1, job.row_tiles * job.size)
+
+    def _bring_earlier(self, job: Job, first: int) -> None:
+        """Have the outputs of the tiles from `first` on that spans before this one have computed."""
+        if vectors := (job.span.first - first) * job.size:
+            (outputs,) = self._layer.outputs
+            location = outputs.at(job.step + 1, job.batch_tile, first)
+            self._emitter.load(self._output_of(job, first), location, Traffic.ACTIVATIONS, 1, vectors)
 
     def cells(self, job: Job) -> None:
         """Compute the cells; then store the words of bytes that they complete, each of four tiles."""
         super().cells(job)
         ended = self._ended(job)
-        output, span, size = self._output_of(job, job.span.first - ended.span.first), ended.span, job.size
+        output, span, size = self._output_of(job, ended.span.first), ended.span, job.size
         if not span.count:
             return
         if self._changes:
@@ -240,9 +244,9 @@ class IntegerForwardStage(ForwardStage):
         """Give a job of the groups that end in a job's span."""
         return replace(job, span=ended_groups(job.span, self.tiling.units.tiles))
 
-    def _output_of(self, job: Job, earlier: int) -> Operand:
-        """Give where the output of a job lies, and in front of it that of so many tiles of earlier spans."""
-        return self._vectors.array(self._cell.output).at(-earlier * job.size)
+    def _output_of(self, job: Job, tile: int) -> Operand:
+        """Give where the output of a job lies from a tile on. Tiles of earlier spans lie in front of its own."""
+        return self._vectors.array(self._cell.output).at((tile - job.span.first) * job.size)
 
     @property
     def _free(self) -> dict[str, int]:

@@ -15,7 +15,6 @@ from etalstm.plan.passes.propagation import Emit, emit_all
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Memory, Traffic, VectorOp
-from etalstm_hw.contract.integers import WORD_BYTES
 
 
 @dataclass(frozen=True)
@@ -206,7 +205,7 @@ class Multiplier:
 
         Some of the weights are brought once for all arrays, which differ in their sequences alone.
         """
-        block = WORD_BYTES * self._config.lanes  # elements
+        block = self._sent.block
         kept, array = self._kept.get(columns.key), shares[0].array
         most = min(self._sent.most_blocks(share.array.sequences, array.wide) for share in shares)
         tiles = ceil_div(len(columns.groups), self._of_row)
@@ -231,7 +230,7 @@ class Multiplier:
         self, shares: Sequence[Share], blocks: Span, columns: Columns, kept: Operand | None, adds: bool, backward: bool
     ) -> list[Emit]:
         """Give the products of some blocks of each array; with the first one their weights are brought."""
-        block, tiles = WORD_BYTES * self._config.lanes, ceil_div(len(columns.groups), self._of_row)
+        block, tiles = self._sent.block, ceil_div(len(columns.groups), self._of_row)
         first = columns.element + blocks.first * block
         brings: list[Emit] = []
         if kept is None:

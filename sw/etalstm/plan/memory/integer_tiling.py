@@ -30,6 +30,11 @@ class Sent:
 
     config: Config
 
+    @property
+    def block(self) -> int:
+        """Elements of a block: a vector of words has their bytes."""
+        return WORD_BYTES * self.config.lanes
+
     def lines(self, wide: bool) -> int:
         """Lines of a sequence in a block."""
         return self.config.vector_beats * (1 + wide)
@@ -113,7 +118,7 @@ class IntegerTiling:
     @property
     def block(self) -> int:
         """Elements of a block."""
-        return WORD_BYTES * self.config.lanes
+        return Sent(self.config).block
 
     def elements(self, operand: str) -> int:
         """Elements of an operand as it is sent, bytes without one included."""
@@ -241,17 +246,17 @@ def _cut_evenly(config: Config, batch: int, most: int) -> BatchTiles:
 
     In two tiles at least if that costs no more: while the products of one are made, the cells of another are computed.
     """
-    streams, block = config.integer_streams, WORD_BYTES * config.lanes
-    whole = (size // streams * streams for size in (most, block, ceil_div(batch, 2) + streams - 1))
-    sizes = {most, *(max(1, size) for size in whole)}
+    streams, block = config.integer_streams, Sent(config).block
+    half = ceil_div(ceil_div(batch, 2), streams) * streams
+    sizes = {most, half, *(max(1, size // streams) * streams for size in (most, block))}
     every = [BatchTiles(batch, size, multiple=streams) for size in sorted(sizes) if size <= most]
     return min(every, key=lambda tiles: (*_costs(config, tiles), tiles.count == 1, tiles.count))
 
 
 def _costs(config: Config, tiles: BatchTiles) -> tuple[int, int]:
     """Count the sequences that a stream gets one after the other, and the blocks of all tiles' sequences."""
-    sizes, block = [tiles.size_of(number) for number in range(tiles.count)], WORD_BYTES * config.lanes
-    return sum(map(config.of_stream, sizes)), sum(ceil_div(size, block) for size in sizes)
+    turns = sum(config.of_stream(tiles.size_of(number)) for number in range(tiles.count))
+    return turns, tiles.count * ceil_div(tiles.size, Sent(config).block)
 
 
 def _reserved(config: Config, gates: int, units: Partition) -> int:

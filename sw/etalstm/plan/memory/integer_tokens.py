@@ -16,10 +16,12 @@ from etalstm.plan.memory.integer_tiling import IntegerTiling
 from etalstm.plan.memory.memory_map import Array, MemoryMap, groups_elements
 from etalstm.plan.memory.operands import Sequence
 from etalstm.plan.memory.tiling import BatchTiles, Partition, ceil_div
-from etalstm_hw.contract.integers import WEIGHT_BITS, largest_mantissa
+from etalstm_hw.contract import BINARY32
+from etalstm_hw.contract.integers import DIGIT_BITS, WEIGHT_BITS, largest_mantissa
 
-HIGH, MIDDLE, LOW = 13, 7, 0  # a number that is sent is less than 2^14; its lower digit has 7 bits
-MOST_INPUTS = (1 << 24) // largest_mantissa(WEIGHT_BITS) ** 2  # a sum of so many terms is exact as float32
+LOW, MIDDLE = 0, DIGIT_BITS - 1  # of a number that is sent, the lower digit and the upper one
+HIGH = 2 * MIDDLE - 1  # the largest power of two among these numbers
+MOST_INPUTS = (1 << BINARY32.mantissa + 1) // largest_mantissa(WEIGHT_BITS) ** 2  # terms of a sum that float32 holds
 
 
 def powers_of(inputs: int) -> tuple[int, ...]:

@@ -3,7 +3,6 @@
 import json
 import os
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -12,17 +11,18 @@ from etalstm.cli.main import run
 from etalstm.errors import DeviceError
 from etalstm_hw import contract
 from etalstm_hw.config import preset
-from etalstm_hw.contract import OF_INTEGERS, Engine, Memory, Opcode, Source, Status, VectorOp, encode
-from etalstm_sim.checks import engines, model, pairs
+from etalstm_hw.contract import Engine, Memory, Opcode, Source, Status, VectorOp, encode
+from etalstm_sim.checks import engines, model
 from etalstm_sim.checks.control import Control, Refusal
 from etalstm_sim.checks.model import Ending
 from etalstm_sim.checks.pairs import Pairs
 from etalstm_sim.checks.refusals import ENDS, OPCODES, Change, Expected, Sizes, expected
 from etalstm_sim.checks.streams import Reading, Room, Streams
 from etalstm_sim.trials.programs import near_valid
-from etalstm_sim.trials.programs.changes import NETWORKS, NETWORKS_OF_INTEGERS, Cases
+from etalstm_sim.trials.programs.changes import NETWORKS
 from etalstm_sim.trials.programs.near_valid import MACHINE, MODEL, NearValid
 from etalstm_sim.trials.programs.outcome import Run
+from tests.sim.trials.programs.wrong_models import holds, longer_windows
 
 HALT, SIZES = encode(Opcode.HALT), Sizes(preset("test"), 100, 1)
 LOAD = encode(Opcode.LOAD, outer=2, inner=2, memory=Memory.SCRATCH, address=10, wait_vector=3)
@@ -201,10 +201,6 @@ def test_text_model_and_machine_agree(found):
     assert sum(each.ending.promised is not None for each in found) > 0.85 * len(found)
 
 
-def longer_windows(init):
-    return lambda self, sizes: init(self, replace(sizes, window_beats=2 * sizes.window_beats))
-
-
 MUTANTS = {
     "longer windows": (engines.Engines, "__init__", longer_windows),
     "deeper memories": (engines, "depth_of", lambda given: lambda *args: 4 * given(*args)),
@@ -216,68 +212,11 @@ MUTANTS = {
 }
 
 
-def holds(found, name="test"):
-    """The model says of all programs, valid ones too, what the machine has done."""
-    try:
-        cases = Cases(preset(name), 0)
-    except AssertionError:
-        return False
-    return all(each.run.is_as_modelled(cases.case(each.number).ending) for each in found)
-
-
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_wrong_model_is_noticed(found, monkeypatch, name):
     owner, member, change = MUTANTS[name]
     monkeypatch.setattr(owner, member, change(getattr(owner, member)))
     assert not holds(found)
-
-
-# Cases of integers: the first of all, those that change a SEND or a PRODUCT, and those that change what a VECTOR does.
-ANY, OF_PRODUCTS, OF_OPERATIONS = 60, 90, 30
-OPERATION = ("op", "a_source", "b_source", "bits")
-
-
-@pytest.fixture(scope="module")
-def found_of_integers():
-    """Cases of a machine whose products are integers."""
-    with closing(NearValid("test-int8", 0, MACHINE)) as bench:
-        changed = [
-            (number, opcode_of(at.programs[change.program], change), change.field)
-            for number in range(ANY, 40 * ANY)
-            for at, change in [bench._cases.change(number)]
-        ]
-        products = [number for number, opcode, _ in changed if opcode in OF_INTEGERS][:OF_PRODUCTS]
-        operations = [n for n, opcode, field in changed if opcode == Opcode.VECTOR and field in OPERATION]
-        return [bench.run(number) for number in [*range(ANY), *products, *operations[:OF_OPERATIONS]]]
-
-
-def opcode_of(words, change):
-    return words[change.number] & OPCODES
-
-
-def test_text_model_and_machine_agree_about_integers(found_of_integers):
-    assert [each for each in found_of_integers if not each.fits] == []
-    assert {each.run.status for each in found_of_integers} >= {Status.DONE, Status.BAD_FIELD, Status.BAD_ADDRESS}
-    assert {each.network for each in found_of_integers} == set(NETWORKS_OF_INTEGERS)
-    promised = sum(each.ending.promised is not None for each in found_of_integers)
-    assert promised > 0.85 * len(found_of_integers)
-
-
-MUTANTS_OF_INTEGERS = {
-    "any array": (engines, "is_array", lambda given: lambda *args: True),
-    "any place": (pairs, "is_misplaced", lambda given: lambda *args: False),
-    "any operation": (engines, "is_operation", lambda given: lambda *args: True),
-    "any product": (Pairs, "_check", lambda given: lambda *args: engines.Check()),
-    "no pairs": (model._Walk, "_pair", lambda given: lambda *args: None),
-    "longer windows": (engines.Engines, "__init__", longer_windows),
-}
-
-
-@pytest.mark.parametrize("name", MUTANTS_OF_INTEGERS)
-def test_a_wrong_model_of_integers_is_noticed(found_of_integers, monkeypatch, name):
-    owner, member, change = MUTANTS_OF_INTEGERS[name]
-    monkeypatch.setattr(owner, member, change(getattr(owner, member)))
-    assert not holds(found_of_integers, "test-int8")
 
 
 def test_a_number_is_a_case(bench):
