@@ -138,8 +138,8 @@ PROOFS = [
             _decompress("kept.eq(kept - needed)", "kept.eq(kept)"),
             _decompress("mask_beats.eq(mask_beats - 1)", "mask_beats.eq(mask_beats)"),
             _decompress("with m.If(used >> beat_shift):", "with m.If(0):"),
-            _decompress("source.eq((first >> (self._units.bit_length() - 1)) + before)", "source.eq(before)"),
-            _decompress("word.eq(Mux(mask[n], element, 0))", "word.eq(element)"),
+            _decompress("narrow_sum(m, start, before, name", "narrow_sum(m, C(0, 1), before, name"),
+            _decompress("elements.append(Mux(mask[n], element, 0))", "elements.append(element)"),
             _decompress("(final | (rest != 2))", "1"),
             _decompress(
                 "with m.If(closes):\n            m.d.sync += [ended.eq(0), dropped",
