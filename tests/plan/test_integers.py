@@ -34,8 +34,8 @@ def same_training(config, network, batch, steps, masked=False, **more):
 
 @pytest.mark.parametrize(
     ("sizes", "batch", "steps"),
-    [((5, 9, 2), 3, 4), ((1, 1), 1, 1), ((17, 24), 2, 5), ((3, 40, 2), 5, 6), ((70, 20), 9, 3)],
-    ids=["ragged", "single", "wide", "streamed weights", "many inputs"],
+    [((5, 9, 2), 3, 4), ((1, 1), 1, 1), ((17, 24), 2, 5), ((3, 40, 2), 5, 6), ((3, 40, 2), 4, 6), ((70, 20), 9, 3)],
+    ids=["ragged", "single", "wide", "streamed weights", "streamed once a step", "many inputs"],
 )
 @pytest.mark.parametrize("name", ["test-int8", "sim-int8"])
 def test_has_goldens_bits(name, sizes, batch, steps):
@@ -81,6 +81,7 @@ def test_cells_are_skipped(share):
     [
         ((5, 9, 2), 3, 0.1, 0),
         ((3, 40, 3), 5, ((0.3, 0.05), (0.02, 0.1), 0.2), 3),
+        ((3, 40, 2), 4, ((0.3, 0.05), (0.02, 0.1)), 0),
         ((70, 20, 4), 9, 0.05, 0),
         ((5, 9), 4, (1.5,), 0),
         ((5, 9, 2), 4, 0.0, 2),

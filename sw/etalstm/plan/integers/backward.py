@@ -163,7 +163,8 @@ class IntegerBackwardStage(BackwardStage):
 
     def _has_arrived(self, cells: Cells) -> bool:
         """Tell whether the gradients that arrive are there before the cells in front of these are done."""
-        return not cells.is_first or self._propagation.is_early
+        is_first = cells.is_first and cells.span == self._layer.tiling.unit_spans[0]
+        return not is_first or self._propagation.is_early
 
     def _store_deltas(self, cells: Cells) -> None:
         """Store the digits of δ as they are sent for Wᵀδ."""

@@ -9,7 +9,7 @@ from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import IntegerArrays
 from etalstm.plan.memory.integer_tiling import AREAS
 from etalstm.plan.memory.operands import Operand
-from etalstm.plan.memory.tiling import Span, ceil_div, cut, spans
+from etalstm.plan.memory.tiling import BatchTiles, Span, ceil_div, cut, spans
 from etalstm.plan.passes.propagation import Emit, Masking, Part, emit_all
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
@@ -21,8 +21,10 @@ class IntegerPropagation:
     """Emits the sums Wᵀδ of a step when its δ is there: of the units' columns first, then of the inputs'.
 
     Groups of columns of both operands share tiles of sums. `buffer` is scratch memory for the sums of a tile. Batch
-    tiles that share loads of weights are a part of the batch; while the sums of one part are made, δ of the other one
-    is computed.
+    tiles that share loads of weights are a part of the batch. While the sums of one part are made, δ of the other one
+    is computed. Where weights do not stay in the lanes and half of the memory holds a tile of sums of all sequences,
+    the batch is one part. Only its inputs' columns run beside δ then, that of the step before, and the units' columns
+    are loaded once in a step.
 
     Members
     -------
@@ -46,11 +48,17 @@ class IntegerPropagation:
         of_tile, of_units = config.row_vectors, tiling.groups_of("h")
         self._of_units = Span(0, min(ceil_div(of_units, of_tile) * of_tile, len(self._groups)))
         self._of_inputs = Span(self._of_units.count, len(self._groups) - self._of_units.count)
-        batch, self._area = layer.batch, config.queue_depth // AREAS
+        self._areas, self._area = AREAS, config.queue_depth // AREAS
         self._stays = self._multiplier.fits(*(Columns(self._groups[f : f + n]) for f, n in self._runs(1)))
-        most = self._area // self._multiplier.of_tile(batch.size)
-        self.most_tiles = 1 if self._stays else max(1, min(most, ceil_div(batch.count, 2)))
-        self._delays = self.most_tiles < batch.count
+        self.most_tiles = 1 if self._stays else self._share_loads(layer.batch)
+
+    def _share_loads(self, batch: BatchTiles) -> int:
+        """Choose how large the areas of sums are; give how many batch tiles can share loads of weights."""
+        of_tile, of_half = self._multiplier.of_tile(batch.size), 2 * self._area
+        if self._area < of_tile * batch.count <= of_half:
+            self._areas, self._area = AREAS // 2, of_half
+        most = self._area // of_tile
+        return batch.count if most >= batch.count else max(1, min(most, ceil_div(batch.count, 2)))
 
     def begin(self) -> None:
         """Bring the weights that there is room for."""
@@ -69,47 +77,48 @@ class IntegerPropagation:
         What is stored later need not be waited for by the element-wise work of the part that follows. It takes an area
         more, and the sums must be there for the part's next step.
         """
-        return 1 if len(self._parts) > 3 and len(self._areas_of_part) < AREAS else 0
+        return 1 if len(self._parts) > 3 and len(self._areas_of_part) < self._areas else 0
 
     def units(self, step: int, tiles: range) -> None:
-        """Sum the units' columns for the step before, and those that share a tile of sums with them."""
-        if not self._delays:
-            self._sum(self._of_units, step, tiles)
+        """Sum the units' columns for the step before, and those that share a tile of sums with them.
+
+        Those of several parts are all delayed.
+        """
+        emit_all(sent_early(self._products(step, tiles, self._at_once)), self._stores(step, tiles, self._at_once))
 
     def inputs(self, step: int, tiles: range) -> None:
-        """Sum the inputs' other columns, which leave the layer."""
-        if not self._delays:
-            self._sum(self._of_inputs, step, tiles)
+        """Nothing: the inputs' other columns, which leave the layer, are delayed."""
 
     def delayed(self, done: Sequence[Part]) -> tuple[list[Emit], list[Emit]]:
         """Give the products of the last part that is done, and the stores of that part or of one before it."""
-        stored = done[: len(done) - self._lag][-1:]
-        return self._products(done[-1:]), self._stores(stored)
+        products, stores = list[Emit](), list[Emit]()
+        for part in done[-1:]:
+            products = sent_early(self._products(*part, self._delayed))
+        for part in done[: len(done) - self._lag][-1:]:
+            stores = self._stores(*part, self._delayed)
+        return products, stores
 
     def ended(self, done: Sequence[Part]) -> list[Emit]:
         """Give the last part's products, and the stores that are left."""
-        earlier = done[len(done) - 1 - self._lag : -1]
-        return self._stores(earlier) + self._products(done[-1:]) + self._stores(done[-1:])
-
-    def _products(self, parts: Sequence[Part]) -> list[Emit]:
-        """Give the products for parts of the batch, area by area. All areas but the last one are stored, too."""
         emits = list[Emit]()
-        for step, tiles in parts if self._delays else ():
-            stores = list[Emit]()
-            for number, (first, count) in enumerate(self._areas_of_part):
-                places = self._places_of(number, count, step, tiles)
-                emits += self._multiply(first, count, step, places) + stores
-                stores = self._store_all(first, count, step, places)
-        return sent_early(emits)
+        for part in done[len(done) - 1 - self._lag : -1]:
+            emits += self._stores(*part, self._delayed)
+        for part in done[-1:]:
+            emits += sent_early(self._products(*part, self._delayed)) + self._stores(*part, self._delayed)
+        return emits
 
-    def _stores(self, parts: Sequence[Part]) -> list[Emit]:
-        """Give what stores the last area of parts of the batch."""
-        number, (first, count) = len(self._areas_of_part) - 1, self._areas_of_part[-1]
-        return [
-            emit
-            for step, tiles in (parts if self._delays else ())
-            for emit in self._store_all(first, count, step, self._places_of(number, count, step, tiles))
-        ]
+    def _products(self, step: int, tiles: range, areas: Span) -> list[Emit]:
+        """Give the products of some areas for a part of the batch. All areas but the last one are stored, too."""
+        emits, stores = list[Emit](), list[Emit]()
+        for number in range(areas.first, areas.first + areas.count):
+            emits += self._multiply(number, step, tiles) + stores
+            stores = self._store_area(number, step, tiles)
+        return emits
+
+    def _stores(self, step: int, tiles: range, areas: Span) -> list[Emit]:
+        """Give what stores the last of some areas of a part of the batch."""
+        last = areas.first + areas.count - 1
+        return self._store_area(last, step, tiles) if areas.count else []
 
     def left(self, step: int) -> list[Emit]:
         """Nothing is left."""
@@ -139,28 +148,35 @@ class IntegerPropagation:
     def _areas_of_part(self) -> list[tuple[int, int]]:
         return list(self._runs(self.most_tiles))
 
-    def _sum(self, groups: Span, step: int, tiles: range) -> None:
-        """Make and store the sums of some groups of columns."""
-        for number, (first, count) in enumerate(self._areas_of_part):
-            if groups.first <= first < groups.first + groups.count:
-                places = self._places_of(number, count, step, tiles)
-                emit_all(self._multiply(first, count, step, places), self._store_all(first, count, step, places))
+    @cached_property
+    def _at_once(self) -> Span:
+        """Areas whose sums are made as soon as δ is there."""
+        of_units = [first for first, _ in self._areas_of_part if first < self._of_units.count]
+        return Span(0, len(of_units) if len(self._parts) == 1 else 0)
 
-    def _places_of(self, number: int, count: int, step: int, tiles: range) -> dict[int, Operand]:
+    @property
+    def _delayed(self) -> Span:
+        """Areas whose sums are made beside the δ that follows."""
+        return Span(self._at_once.count, len(self._areas_of_part) - self._at_once.count)
+
+    def _places_of(self, number: int, step: int, tiles: range) -> dict[int, Operand]:
         """Give where the sums of each batch tile lie, in the area that has the turn; `number` is that of its part."""
+        _, count = self._areas_of_part[number]
         turn = (self._parts.index(tiles.start) - step * len(self._parts)) * len(self._areas_of_part) + number
-        area = Operand(Memory.SUMS, turn % AREAS * self._area)
+        area = Operand(Memory.SUMS, turn % self._areas * self._area)
         of_batch_tile = ceil_div(count, self._config.row_vectors) * self._multiplier.of_tile(self._layer.batch.size)
         return {tile: area.at(n * of_batch_tile) for n, tile in enumerate(tiles)}
 
-    def _multiply(self, first: int, count: int, step: int, places: dict[int, Operand]) -> list[Emit]:
-        """Give the products of some groups of columns, for the batch tiles of `places`."""
-        shares = [Share(self._array(step, tile), sums) for tile, sums in places.items()]
+    def _multiply(self, number: int, step: int, tiles: range) -> list[Emit]:
+        """Give the products of an area, for the batch tiles of a part."""
+        first, count = self._areas_of_part[number]
+        shares = [Share(self._array(step, tile), sums) for tile, sums in self._places_of(number, step, tiles).items()]
         return self._multiplier.multiply(shares, Columns(self._groups[first : first + count]), backward=True)
 
-    def _store_all(self, first: int, count: int, step: int, places: dict[int, Operand]) -> list[Emit]:
-        """Give what stores these sums."""
-        groups = range(first, first + count)
+    def _store_area(self, number: int, step: int, tiles: range) -> list[Emit]:
+        """Give what stores the sums of an area."""
+        first, count = self._areas_of_part[number]
+        groups, places = range(first, first + count), self._places_of(number, step, tiles)
         return [partial(self._store_groups, groups, step, tile, sums) for tile, sums in places.items()]
 
     def _array(self, step: int, batch_tile: int) -> Broadcast:
