@@ -35,7 +35,7 @@
 #define ETALSTM_STREAM_BLOCK 32u /* A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; a check; the number of kept elements. The check is the xor of five words: the start, the number of elements rotated left by 5 bits, the beats by 11, the number of kept elements by 19, and by 27 the beat where the index itself lies. */
 #define ETALSTM_MOST_GATES 4u /* of a block that is broadcast, and of a block of a map of rows */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 15u
+#define ETALSTM_VERSION 16u
 #define ETALSTM_REGISTER_SPACE_BYTES 0x400u
 #define ETALSTM_PAGE_BYTES 0x1000u /* windows and programs begin at multiples of it, and windows have a multiple of it as their size */
 #define ETALSTM_SLOTS 32u
@@ -143,8 +143,8 @@
 #define ETALSTM_VECTOR_OP_ADD_POSITIVE 8u /* a + b where the sign of a is + and a is not 0, else the destination keeps its value */
 #define ETALSTM_VECTOR_OP_ADD_SCALED 9u /* (a · parameter `bits`) + b, both rounded; neither a nor b is a parameter */
 #define ETALSTM_VECTOR_OP_ADD_SQUARE 10u /* (a · a) + b, both rounded */
-#define ETALSTM_VECTOR_OP_CONVERT 11u /* Only of machines whose products are integers. Integers in words have 32 bits, with their sign; a partial sum has SUM_BITS. An exponent is the integer in the ten lower bits of b, with its sign. BYTES and the two of digits make words of four bytes: that of element n of the inner loop is byte n modulo 4, the bytes above it are 0, those below it are of the elements before it in this loop. the integer a as float32, rounded once, times 2^b; +0 if that is below 2^-126 */
-#define ETALSTM_VECTOR_OP_QUANTISE 12u /* the float32 a times 2^b, rounded to an integer, and clamped to what `bits` can hold; noted */
+#define ETALSTM_VECTOR_OP_CONVERT 11u /* Only of machines whose products are integers. Integers in words have 32 bits, with their sign; a partial sum has SUM_BITS. An exponent is the integer in the ten lower bits of b, with its sign. BYTES and those of digits make words of four bytes: that of element n of the inner loop is byte n modulo 4, the bytes above it are 0, those below it are of the elements before it in this loop. A word is written, at its last element's d, with byte 3 and with the last element of the inner loop. What NOTED_DIGITS notes is noted by lane; what tells it forgets it. the integer a as float32, rounded once, times 2^b; +0 if that is below 2^-126 */
+#define ETALSTM_VECTOR_OP_QUANTISE 12u /* the float32 a times 2^b, rounded to an integer, and clamped to what `bits` can hold */
 #define ETALSTM_VECTOR_OP_BYTES 13u /* the integer of QUANTISE, of 8 bits, as a byte */
 #define ETALSTM_VECTOR_OP_LOWER_DIGITS 14u /* its lower digit as a byte; 0 where |a| is below PARAMETER_DELTA_THRESHOLD */
 #define ETALSTM_VECTOR_OP_UPPER_DIGITS 15u /* its upper digit, likewise */
@@ -153,9 +153,11 @@
 #define ETALSTM_VECTOR_OP_LARGEST 18u /* the larger of |a| and |b| */
 #define ETALSTM_VECTOR_OP_ADD_INTEGERS 19u /* the integer a + b */
 #define ETALSTM_VECTOR_OP_SUBTRACT_INTEGERS 20u /* the integer a - b */
-#define ETALSTM_VECTOR_OP_NOTED_EXPONENT 21u /* the largest EXPONENT of all a that a lane's QUANTISE has noted, plus its b; then forgets it */
-#define ETALSTM_VECTOR_OP_NOTED_CLAMPED 22u /* how many of a lane's integers QUANTISE has clamped; then forgets it */
+#define ETALSTM_VECTOR_OP_NOTED_EXPONENT 21u /* the largest EXPONENT of all a that were noted, plus its b */
+#define ETALSTM_VECTOR_OP_NOTED_CLAMPED 22u /* how many of the integers that were noted are clamped */
 #define ETALSTM_VECTOR_OP_CONVERT_BYTE 23u /* what CONVERT makes of the byte of a, with its sign, that BYTES would make of this element */
+#define ETALSTM_VECTOR_OP_NOTED_DIGITS 24u /* as LOWER_DIGITS; notes a, b, and the integer as it is above and below the threshold */
+#define ETALSTM_VECTOR_OP_NOTED_SUM 25u /* the integer a + the sum of the integers that were noted, which wraps around */
 
 /* Start: What a MAC sum starts from. */
 #define ETALSTM_START_NOTHING 0u /* its first term; an empty sum is +0 */

@@ -97,10 +97,15 @@ class Interpreter:
             Memory.SUMS: config.sums,
         }
         self.lanes = {m: np.full((config.channels, d, config.lanes), np.nan, np.float32) for m, d in depths.items()}
+        self._noted = {}
         if config.integers:
             self.lanes[Memory.SUMS] = np.zeros((config.channels, config.sums, config.lanes), np.int64)
             lanes = config.channels, config.lanes
-            self._noted = [np.full(lanes, NOTHING_NOTED, np.int64), np.zeros(lanes, np.int64)]
+            self._noted = {
+                VectorOp.NOTED_EXPONENT: np.full(lanes, NOTHING_NOTED, np.int64),
+                VectorOp.NOTED_CLAMPED: np.zeros(lanes, np.int64),
+                VectorOp.NOTED_SUM: np.zeros(lanes, np.int64),
+            }
         self._begin()
         self._pending, self._sent = None, deque()
 
@@ -227,6 +232,8 @@ class Interpreter:
                     memory = Memory.SCRATCH if source == Source.SCRATCH else Memory.SUMS
                     values.append(self.lanes[memory][:, addresses[name][part]])
             d, op = addresses["d"][part], VectorOp(f["op"])
+            if op == VectorOp.NOTED_DIGITS:
+                self._note(*values, f["bits"])
             if op in OF_BYTES:
                 assert f["d_inner"] == 0 and f["inner"] <= 4, "bytes of one word have other places"
                 d = d[:: f["inner"]]
@@ -235,11 +242,10 @@ class Interpreter:
                 scratch.view(np.uint32)[:, d] = np.bitwise_or.reduce(made << shifts, axis=2)
                 continue
             assert len(set(d)) == len(d), "a destination is written twice"
-            if op in (VectorOp.NOTED_EXPONENT, VectorOp.NOTED_CLAMPED):
-                scratch.view(np.int32)[:, d] = self._take_noted(op)[:, None]
+            if op in self._noted:
+                added = values[0].view(np.int32) if op == VectorOp.NOTED_SUM else np.int32(0)
+                scratch.view(np.int32)[:, d] = added + self._take_noted(op).astype(np.int32)[:, None]
                 continue
-            if op == VectorOp.QUANTISE:
-                self._note(*values, f["bits"])
             if op in OPS_OF_INTEGERS:
                 places = 8 * (np.resize(np.arange(f["inner"], dtype=np.uint32), len(d)) % 4)[:, None]
                 scratch.view(np.uint32)[:, d] = integer_operation(op, *values, f["bits"], places)
@@ -253,20 +259,21 @@ class Interpreter:
             return numbers.view(np.uint32) & 0xFF
         numbers = np.where(np.abs(a) < self.parameters[contract.PARAMETER_DELTA_THRESHOLD], 0, numbers)
         lower = np.where(np.abs(numbers) >= 128, (numbers + 64) % 128 - 64, numbers)
-        return (lower if op == VectorOp.LOWER_DIGITS else (numbers - lower) >> 7).astype(np.uint32) & 0xFF
+        return ((numbers - lower) >> 7 if op == VectorOp.UPPER_DIGITS else lower).astype(np.uint32) & 0xFF
 
     def _note(self, a, b, bits):
-        """Note the largest exponents of what is quantised, and how much is clamped."""
+        """Note the largest exponents of what is quantised, how much is clamped, and the sums."""
         places = (b.view(np.uint32).astype(np.int64) + 512) % 1024 - 512
         powers = np.where(a == 0, NOTHING_NOTED, exponent_of(np.abs(a)) + places)
-        np.maximum(self._noted[0], powers.max(axis=1), out=self._noted[0])
+        largest, clamped, total = self._noted.values()
+        np.maximum(largest, powers.max(axis=1), out=largest)
         rounded = np.rint(np.ldexp(a.astype(np.float64), places))
-        self._noted[1] += (np.abs(rounded) > largest_mantissa(bits)).sum(axis=1)
+        clamped += (np.abs(rounded) > largest_mantissa(bits)).sum(axis=1)
+        total += integer_operation(VectorOp.QUANTISE, a, b, bits).view(np.int32).sum(axis=1, dtype=np.int64)
 
     def _take_noted(self, op):
-        number, forgotten = ((0, NOTHING_NOTED), (1, 0))[op == VectorOp.NOTED_CLAMPED]
-        taken = self._noted[number].copy()
-        self._noted[number][:] = forgotten
+        taken = self._noted[op].copy()
+        self._noted[op][:] = NOTHING_NOTED if op == VectorOp.NOTED_EXPONENT else 0
         return taken
 
     def _scalars(self, f, group):

@@ -8,6 +8,7 @@ from etalstm_hw.contract import (
     COUNT_BITS,
     FIELDS,
     LANE_ADDRESS_BITS,
+    OF_BYTES,
     OF_ONE_OPERAND,
     PARAMETERS,
     WITH_BITS,
@@ -16,7 +17,7 @@ from etalstm_hw.contract import (
     Status,
     VectorOp,
 )
-from etalstm_hw.contract.integers import DELTA_BITS
+from etalstm_hw.contract.integers import DELTA_BITS, WORD_BYTES
 from etalstm_hw.stream import instruction_layout
 
 VECTOR = FIELDS[Opcode.VECTOR]
@@ -32,6 +33,7 @@ class Element(data.StructLayout):
     a, b, d : addresses of operands and result
     bits : of an integer, or the number of a parameter
     place : which byte of a word it makes or takes, if it does
+    keeps : it makes a byte of a word that is not whole yet, and nothing is written
     after : it may be issued only when every result before it is written
     same_b : in this turn of the inner loop b has had the same address in the element before
     end : the last of an instruction
@@ -40,7 +42,7 @@ class Element(data.StructLayout):
     def __init__(self):
         addresses = {name: LANE_ADDRESS_BITS for name in ("a", "b", "d")}
         fields = {name: VECTOR[name] for name in ("op", "a_source", "b_source", "bits")}
-        super().__init__(fields | addresses | {"place": 2, "after": 1, "same_b": 1, "end": 1})
+        super().__init__(fields | addresses | {"place": 2, "keeps": 1, "after": 1, "same_b": 1, "end": 1})
 
 
 def has_one_operand(op):
@@ -78,6 +80,7 @@ class ElementWalker(wiring.Component):
 
     def __init__(self, *, scratch_depth, queue_depth, last_op):
         self.scratch_depth, self.queue_depth, self.last_op = scratch_depth, queue_depth, last_op
+        self._integers = last_op == max(VectorOp)
         super().__init__(
             {
                 "i": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
@@ -124,12 +127,15 @@ class ElementWalker(wiring.Component):
         fresh, turns = Signal(init=1), Signal(init=1)  # before the first element of an instruction, of an inner loop
         inner, outer = (Signal(COUNT_BITS, name=name, reset_less=True) for name in ("inner", "outer"))
         inner_now, outer_now = (Signal(COUNT_BITS, name=f"{name}_now") for name in ("inner", "outer"))
-        inner_ends = Signal()
+        inner_ends, of_bytes = Signal(), Const(0)
+        if self._integers:
+            of_bytes = Cat(i.op == op for op in OF_BYTES).any()
         m.d.comb += [
             inner_now.eq(Mux(fresh, 0, inner)),
             outer_now.eq(Mux(fresh, 0, outer)),
             inner_ends.eq(inner_now + 1 == i.inner),
             following.place.eq(inner_now),
+            following.keeps.eq(of_bytes & ~inner_ends & (following.place != WORD_BYTES - 1)),
             following.after.eq(i.serial & turns & ~fresh),
             following.same_b.eq((i.b_inner == 0) & ~turns),
             following.end.eq(inner_ends & (outer_now + 1 == i.outer)),
@@ -155,7 +161,7 @@ class ElementWalker(wiring.Component):
     def _check(self, m, element):
         """Give the verdict on an element."""
         has_b, has_bits, scales = ~has_one_operand(element.op), Const(0), element.op == VectorOp.ADD_SCALED
-        if self.last_op == max(VectorOp):
+        if self._integers:
             has_bits = Cat(element.op == op for op in WITH_BITS).any()
         depths = {Source.SCRATCH: self.scratch_depth, Source.SUMS: self.queue_depth, Source.PARAMETER: PARAMETERS}
 

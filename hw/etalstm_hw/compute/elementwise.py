@@ -265,15 +265,20 @@ class VectorEngine(wiring.Component):
             ]
 
     def _activate(self, m, element, whole, issue, arrival):
-        """Hold a vector while its lanes pass the units, bank by bank, and say what arrives and when it set out."""
+        """Hold a vector while its lanes pass the units, bank by bank, and say what arrives and when it set out.
+
+        Of a vector that the units keep nothing sets out.
+        """
         read, function, running = Signal(), Signal.like(self.function, reset_less=True), Signal()
         limit, place = Signal.like(self.limit, reset_less=True), Signal.like(self.place, reset_less=True)
         vector = Signal(self.lanes * self._sum_bits, reset_less=True)
         second = Signal(self.lanes * self.format.width, reset_less=True)
         waiting, current, following = Signal(arrival), Signal(arrival), Signal(arrival)
         bank = Signal.like(following.bank, reset_less=True)
+        keeps, kept = Signal(reset_less=True), Signal(reset_less=True)
         m.d.sync += read.eq(issue)
         with m.If(issue):
+            m.d.sync += keeps.eq(element.keeps)
             m.d.sync += [waiting.address.eq(element.d), waiting.end.eq(element.end), place.eq(element.place)]
             m.d.sync += limit.eq(Array(C(most, len(limit)) for most in _LIMITS)[element.bits])
             with m.Switch(element.op):
@@ -287,7 +292,7 @@ class VectorEngine(wiring.Component):
         with m.If(read):
             m.d.sync += [vector.eq(whole), second.eq(self.b)]
             m.d.sync += [self.function.eq(function), self.limit.eq(limit), self.place.eq(place)]
-            m.d.sync += [current.eq(waiting), bank.eq(0), running.eq(1)]
+            m.d.sync += [current.eq(waiting), kept.eq(keeps), bank.eq(0), running.eq(1)]
 
         m.d.comb += [
             Cat(self.to_activate).eq(vector.word_select(bank, self.units * self._sum_bits)),
@@ -299,8 +304,8 @@ class VectorEngine(wiring.Component):
             self.activations.eq(Mux(running, self.units, 0)),
             self.valid.eq(running),
         ]
-        self._vector_waits = read
-        return running, following
+        self._vector_waits = read | running
+        return running & ~kept, following
 
     def _schedule(self, m, element, activation, arithmetic, elements, operands, in_flight):
         """Issue an element unless it would overtake a result, the units that it needs are taken, or the engine drains.
@@ -359,7 +364,7 @@ class VectorEngine(wiring.Component):
             if n + 1 == unit:
                 with m.If(bank_issue):
                     m.d.sync += [stage.eq(bank), valid[n].eq(1)]
-        m.d.comb += in_flight.eq(valid.any() | self._vector_waits | bank_issue)
+        m.d.comb += in_flight.eq(valid.any() | self._vector_waits)
         return valid[0], stages[0]
 
     def _write(self, m, arriving, element):

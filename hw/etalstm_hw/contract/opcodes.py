@@ -84,11 +84,12 @@ class VectorOp(IntEnum):
     ADD_SCALED = 9  #: (a · parameter `bits`) + b, both rounded; neither a nor b is a parameter
     ADD_SQUARE = 10  #: (a · a) + b, both rounded
     # Only of machines whose products are integers. Integers in words have 32 bits, with their sign; a partial sum has
-    # SUM_BITS. An exponent is the integer in the ten lower bits of b, with its sign. BYTES and the two of digits make
+    # SUM_BITS. An exponent is the integer in the ten lower bits of b, with its sign. BYTES and those of digits make
     # words of four bytes: that of element n of the inner loop is byte n modulo 4, the bytes above it are 0, those below
-    # it are of the elements before it in this loop.
+    # it are of the elements before it in this loop. A word is written, at its last element's d, with byte 3 and with
+    # the last element of the inner loop. What NOTED_DIGITS notes is noted by lane; what tells it forgets it.
     CONVERT = 11  #: the integer a as float32, rounded once, times 2^b; +0 if that is below 2^-126
-    QUANTISE = 12  #: the float32 a times 2^b, rounded to an integer, and clamped to what `bits` can hold; noted
+    QUANTISE = 12  #: the float32 a times 2^b, rounded to an integer, and clamped to what `bits` can hold
     BYTES = 13  #: the integer of QUANTISE, of 8 bits, as a byte
     LOWER_DIGITS = 14  #: its lower digit as a byte; 0 where |a| is below PARAMETER_DELTA_THRESHOLD
     UPPER_DIGITS = 15  #: its upper digit, likewise
@@ -97,20 +98,23 @@ class VectorOp(IntEnum):
     LARGEST = 18  #: the larger of |a| and |b|
     ADD_INTEGERS = 19  #: the integer a + b
     SUBTRACT_INTEGERS = 20  #: the integer a - b
-    NOTED_EXPONENT = 21  #: the largest EXPONENT of all a that a lane's QUANTISE has noted, plus its b; then forgets it
-    NOTED_CLAMPED = 22  #: how many of a lane's integers QUANTISE has clamped; then forgets it
+    NOTED_EXPONENT = 21  #: the largest EXPONENT of all a that were noted, plus its b
+    NOTED_CLAMPED = 22  #: how many of the integers that were noted are clamped
     CONVERT_BYTE = 23  #: what CONVERT makes of the byte of a, with its sign, that BYTES would make of this element
+    NOTED_DIGITS = 24  #: as LOWER_DIGITS; notes a, b, and the integer as it is above and below the threshold
+    NOTED_SUM = 25  #: the integer a + the sum of the integers that were noted, which wraps around
 
 
 NOTHING_NOTED, NOTED_NOT_FINITE = -1024, 1023
 """NOTED_EXPONENT where all a were zero, and where one was not finite."""
 
 OF_ONE_OPERAND = (
-    VectorOp.SIGMOID, VectorOp.TANH, VectorOp.EXPONENT, VectorOp.NOTED_EXPONENT, VectorOp.NOTED_CLAMPED,
+    VectorOp.SIGMOID, VectorOp.TANH, VectorOp.EXPONENT,
+    VectorOp.NOTED_EXPONENT, VectorOp.NOTED_CLAMPED, VectorOp.NOTED_SUM,
 )  # fmt: skip
-"""Operations that have no operand b. Those that tell what was noted do not look at a."""
+"""Operations that have no operand b. NOTED_EXPONENT and NOTED_CLAMPED do not look at a either."""
 
-OF_BYTES = (VectorOp.BYTES, VectorOp.LOWER_DIGITS, VectorOp.UPPER_DIGITS)
+OF_BYTES = (VectorOp.BYTES, VectorOp.LOWER_DIGITS, VectorOp.UPPER_DIGITS, VectorOp.NOTED_DIGITS)
 """Operations that make words of four bytes."""
 
 WITH_BITS = (VectorOp.QUANTISE, *OF_BYTES)

@@ -19,10 +19,12 @@ _NOTED_BITS = NOTED_NOT_FINITE.bit_length() + 1
 
 
 class _Kept(data.StructLayout):
-    """What a unit keeps of a lane: bytes of a word, the largest exponent that was noted, how many were clamped."""
+    """What a unit keeps of a lane: bytes of a word; of what was noted the largest exponent, how much was clamped, and
+    the sum of the integers.
+    """
 
     def __init__(self, width):
-        super().__init__({"bytes": width, "largest": signed(_NOTED_BITS), "clamped": width})
+        super().__init__({"bytes": width, "largest": signed(_NOTED_BITS), "clamped": width, "sum": width})
 
 
 class IntegerUnit(wiring.Component):
@@ -94,7 +96,9 @@ class IntegerUnit(wiring.Component):
         word = register(m, "word", self._simple(m))
         word = registers(m, "later", self._scaled(m, word, a[:width], exponent), Converter.LATENCY)
         integer = register(m, "integer", quantiser.z)
-        kept = self._keep(m, op, quantiser, a[:width], exponent)
+        addend, total = Signal(width), Signal(width)
+        m.d.comb += addend.eq(Mux(op == VectorOp.NOTED_SUM, word, integer))
+        kept = self._keep(m, op, quantiser, a[:width], exponent, addend, total)
         with m.Switch(op):
             with m.Case(VectorOp.CONVERT, VectorOp.CONVERT_BYTE):
                 m.d.comb += self.z.eq(converter.z)
@@ -106,12 +110,14 @@ class IntegerUnit(wiring.Component):
                 m.d.comb += self.z.eq(kept.largest)
             with m.Case(VectorOp.NOTED_CLAMPED):
                 m.d.comb += self.z.eq(kept.clamped)
+            with m.Case(VectorOp.NOTED_SUM):
+                m.d.comb += self.z.eq(total)
             with m.Default():
                 m.d.comb += self.z.eq(word)
         return m
 
-    def _keep(self, m, op, quantiser, a, exponent):
-        """Go on with what is kept of the lane at hand; give it as it is for a result."""
+    def _keep(self, m, op, quantiser, a, exponent, addend, total):
+        """Go on with what is kept of the lane at hand; give it as it is for a result, and the sum plus an `addend`."""
         rest = Quantiser.LATENCY
         clamped = register(m, "clamped", quantiser.saturated)
         byte = self._byte(m, quantiser, a)
@@ -127,6 +133,7 @@ class IntegerUnit(wiring.Component):
         m.d.comb += [
             bytes_now.eq(Mux(place == 0, 0, before.bytes)),
             bytes_now.word_select(place, _BYTE).eq(byte),
+            total.eq(before.sum + addend),
             now.eq(before),
             now.bytes.eq(bytes_now),
             following.eq(before),
@@ -134,14 +141,17 @@ class IntegerUnit(wiring.Component):
         with m.Switch(op):
             with m.Case(*OF_BYTES):
                 m.d.comb += following.bytes.eq(bytes_now)
-            with m.Case(VectorOp.QUANTISE):
-                m.d.comb += following.clamped.eq(before.clamped + clamped)
+        with m.Switch(op):
+            with m.Case(VectorOp.NOTED_DIGITS):
+                m.d.comb += [following.clamped.eq(before.clamped + clamped), following.sum.eq(total)]
                 with m.If(power > before.largest):
                     m.d.comb += following.largest.eq(power)
             with m.Case(VectorOp.NOTED_EXPONENT):
                 m.d.comb += following.largest.eq(NOTHING_NOTED)
             with m.Case(VectorOp.NOTED_CLAMPED):
                 m.d.comb += following.clamped.eq(0)
+            with m.Case(VectorOp.NOTED_SUM):
+                m.d.comb += following.sum.eq(0)
         with m.If(registers(m, "valid", self.valid, self.LATENCY)):
             m.d.sync += [each.eq(older) for each, older in zip(lanes, [*lanes[1:], following], strict=True)]
         return now
@@ -170,6 +180,8 @@ class IntegerUnit(wiring.Component):
                 m.d.comb += word.eq(Cat(Mux(sizes[0] > sizes[1], sizes[0], sizes[1]), C(0, 1)))
             with m.Case(VectorOp.ADD_INTEGERS):
                 m.d.comb += word.eq(a + b)
+            with m.Case(VectorOp.NOTED_SUM):
+                m.d.comb += word.eq(a)
             with m.Default():
                 m.d.comb += word.eq(a - b)
         return word

@@ -58,7 +58,7 @@ def build_bench(
         (directory / _LIBRARIES).symlink_to(cocotb_tools.config.libs_dir)  # whose name may have blanks
         toolchain.run_tool(["verilator", *flags, "-Mdir", ".", "main.cpp", "bench.v"], directory)
         speed = [f"OPT_FAST={_COMPILE_FLAGS}", "OPT_SLOW=-O0", f"VM_TRACE={int(waves)}"]
-        make = ["make", "-j", "2", "-f", "Vtop.mk", *speed]
+        make = toolchain.make_command("-j", "2", "-f", "Vtop.mk", *speed)
         place_runtime(make, directory, directory)
         toolchain.run_tool(make, directory)
         for path in directory.iterdir():

@@ -6,8 +6,10 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -196,6 +198,11 @@ def run_tool(command: Sequence[str], directory: Path, watch: Callable[[str], Non
             f"{command[0]} failed with exit code {process.returncode}", log=f"$ {' '.join(command)}\n{tail}"
         )
     return output
+
+
+def make_command(*arguments: str) -> list[str]:
+    """Give a command for Verilator's makefiles. They run Python by a name that not every machine knows."""
+    return ["make", f"PYTHON3={shlex.quote(sys.executable)}", *arguments]
 
 
 def compiled_build(kind: str, key: Sequence[str], build: Callable[[Path], object]) -> tuple[Path, bool]:

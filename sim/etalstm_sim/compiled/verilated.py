@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from etalstm_sim.compiled.runtime import COMPILATION, compilations, place_runtime
-from etalstm_sim.compiled.toolchain import COMPILER_LIMIT, WAIVER_FLAGS, compiled_build, run_tool
+from etalstm_sim.compiled.toolchain import COMPILER_LIMIT, WAIVER_FLAGS, compiled_build, make_command, run_tool
 
 LIBRARY, COST = "library.so", "build.json"
 _FLAGS = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
@@ -106,7 +106,7 @@ def _build(directory, commands, targets, optimise, log):
     for module, command in commands.items():
         log(f"building the simulator, once for this design: translating module {module} to C++")
         run_tool(command, directory)
-    make = ["make", "-j", str(_JOBS), *optimise]
+    make = make_command("-j", str(_JOBS), *optimise)
     makes = {each: [*make, "-C", each, "-f", f"V{each}.mk", targets.get(each, _archive(each))] for each in commands}
     for module, command in makes.items():
         place_runtime(command, directory, directory / module)

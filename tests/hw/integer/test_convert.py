@@ -82,21 +82,25 @@ def is_op(ops, op):
 def kept(ops, banks, words, exponents, quantised, threshold, places):
     """Give what bytes and notes make, element by element, of lanes that take turns: uint32."""
     found = np.zeros(len(ops), np.int64)
-    bytes_of, largest, clamped = np.zeros(banks, np.int64), np.full(banks, NOTHING_NOTED), np.zeros(banks, np.int64)
+    bytes_of, clamped, total = np.zeros((3, banks), np.int64)
+    largest = np.full(banks, NOTHING_NOTED)
     powers = np.where(words == 0, NOTHING_NOTED, exponent_of(np.abs(words)) + exponents)
     for n, op in enumerate(ops):
         lane, (number, is_clamped) = n % banks, quantised[n]
         if op in OF_BYTES:
             upper, lower = (0 if abs(words[n]) < threshold else int(digit) for digit in split(np.array(number)))
-            byte = {VectorOp.BYTES: int(number), VectorOp.LOWER_DIGITS: lower, VectorOp.UPPER_DIGITS: upper}[op]
+            byte = {VectorOp.BYTES: int(number), VectorOp.UPPER_DIGITS: upper}.get(op, lower)
             shift = 8 * int(places[n])
             found[n] = bytes_of[lane] = (bytes_of[lane] if shift else 0) & ~(0xFF << shift) | (byte & 0xFF) << shift
-        elif op == VectorOp.QUANTISE:
+        if op == VectorOp.NOTED_DIGITS:
             largest[lane], clamped[lane] = max(largest[lane], powers[n]), clamped[lane] + is_clamped
+            total[lane] += int(number)
         elif op == VectorOp.NOTED_EXPONENT:
             found[n], largest[lane] = largest[lane], NOTHING_NOTED
         elif op == VectorOp.NOTED_CLAMPED:
             found[n], clamped[lane] = clamped[lane], 0
+        elif op == VectorOp.NOTED_SUM:
+            found[n], total[lane] = int(words[n].view(np.int32)) + total[lane], 0
     return (found & 0xFFFFFFFF).astype(np.uint32)
 
 
@@ -125,7 +129,7 @@ def test_a_unit_does_what_its_operation_says_whatever_is_beside_it(unit, banks):
         VectorOp.CONVERT: scaled(sums, exponents),
         VectorOp.CONVERT_BYTE: scaled((words.view(np.uint32) >> (8 * places)).astype(np.int8), exponents),
         VectorOp.QUANTISE: np.array([number for number, _ in quantised]).astype(np.int32),
-        **dict.fromkeys((*OF_BYTES, VectorOp.NOTED_EXPONENT, VectorOp.NOTED_CLAMPED), of_kept),
+        **dict.fromkeys((*OF_BYTES, VectorOp.NOTED_EXPONENT, VectorOp.NOTED_CLAMPED, VectorOp.NOTED_SUM), of_kept),
         VectorOp.SCALE: np.where(np.abs(scales) < SMALLEST, np.float32(0), scales),
         VectorOp.EXPONENT: exponent_of(np.abs(words)).astype(np.int32),
         VectorOp.LARGEST: np.maximum(np.abs(words), np.abs(others)),
@@ -146,7 +150,7 @@ def test_a_unit_does_what_its_operation_says_whatever_is_beside_it(unit, banks):
 
 def test_what_is_not_finite_is_noted():
     words = np.array([1, np.nan, 0, 0], dtype=np.float32).view(np.uint32)
-    ops = [VectorOp.QUANTISE] * 2 + [VectorOp.NOTED_EXPONENT] * 2
+    ops = [VectorOp.NOTED_DIGITS] * 2 + [VectorOp.NOTED_EXPONENT] * 2
     one = [1] * 4
     (z,) = stream(IntegerUnit(BINARY32), ["z"], op=ops, a=words, b=[0] * 4, limit=[127] * 4, valid=one)
     assert list(z[2:].astype(np.int32)) == [NOTED_NOT_FINITE, NOTHING_NOTED]

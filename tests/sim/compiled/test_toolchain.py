@@ -30,6 +30,12 @@ def test_ignores_the_flags_of_an_outer_make(monkeypatch):
     assert "jobserver" not in toolchain.verilator_environment().get("MAKEFLAGS", "")
 
 
+def test_makefiles_run_this_python_whatever_they_call_it(tmp_path):
+    script = "import sys; print(sys.executable)"
+    (tmp_path / "makefile").write_text(f"PYTHON3 = nowhere\nall:\n\t@$(PYTHON3) -c '{script}'\n")
+    assert toolchain.run_tool(toolchain.make_command("-s"), tmp_path).splitlines()[-1] == sys.executable
+
+
 def test_a_failed_build_leaves_nothing(cache):
     def build(directory):
         toolchain.run_tool(["make", "-f", "missing.mk"], directory)

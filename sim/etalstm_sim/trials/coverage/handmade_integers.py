@@ -16,7 +16,7 @@ from etalstm_hw.contract.integers import DELTA_BITS, WORD_BYTES
 from etalstm_sim.trials.coverage.handmade import CASTED, INDEX, LOADED, STORED, Instructions, Program
 
 _FULL_BLOCKS = 4  # blocks of the largest array, in which each stream has as many sequences as there are sums for
-_BITS = {VectorOp.LOWER_DIGITS: DELTA_BITS[-1], VectorOp.UPPER_DIGITS: DELTA_BITS[-1]}  # others: the fewest
+_BITS = dict.fromkeys((VectorOp.LOWER_DIGITS, VectorOp.UPPER_DIGITS), DELTA_BITS[-1])  # others: the fewest
 
 
 class IntegerProgram(Program):

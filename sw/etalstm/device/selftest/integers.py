@@ -40,13 +40,14 @@ def conversions(bench: Bench) -> Outcome:
     return outcome
 
 
-_NOTED = VectorOp.NOTED_EXPONENT, VectorOp.NOTED_CLAMPED
+_NOTED = VectorOp.NOTED_EXPONENT, VectorOp.NOTED_CLAMPED, VectorOp.NOTED_SUM
 
 # Vectors of a and b: two words, then two exponents; bits.
 _OPERATIONS = [
     (VectorOp.CONVERT, (2, 3, 0)),
     *[(VectorOp.QUANTISE, (0, 2, bits)) for bits in _BITS],
-    *[(op, (0, 0, 0)) for op in _NOTED],
+    (VectorOp.NOTED_DIGITS, (0, 2, 15)),
+    *[(op, (2, 0, 0)) for op in _NOTED],
     (VectorOp.BYTES, (0, 2, 8)),
     (VectorOp.LOWER_DIGITS, (0, 2, 15)),
     (VectorOp.UPPER_DIGITS, (0, 2, 15)),
@@ -75,12 +76,16 @@ def _expected(a: np.ndarray, b: np.ndarray, n: np.ndarray, m: np.ndarray) -> lis
     quantised = {bits: _quantised(x, first, bits) for bits in _BITS}
     bytes_of = [_quantised(values, first, 8)[0] for values in (x, y)]
     not_below = [np.where(np.abs(values) < _THRESHOLD, np.float32(0), values) for values in (x, y)]
+    noted = [_quantised(values, first, 15) for values in (x, y)]
+    powers = [exponent_of(np.abs(values)) + first for values in (x, y)]
     digits = [split(_quantised(values, first, 15)[0].view(np.int32)) for values in not_below]
     return [
         scaled(first.astype(np.int64), second).view(np.uint32),
         *[quantised[bits][0] for bits in _BITS],
-        (exponent_of(np.abs(x)) + first).astype(np.int32).view(np.uint32),
-        np.sum([clamped for _, clamped in quantised.values()], axis=0).astype(np.uint32),
+        _word([each[1] for each in digits]),
+        np.maximum(*powers).astype(np.int32).view(np.uint32),
+        np.sum([clamped for _, clamped in noted], axis=0).astype(np.uint32),
+        (first + sum(integers.view(np.int32) for integers, _ in noted)).view(np.uint32),
         _word(bytes_of),
         *[_word([each[place] for each in digits]) for place in (1, 0)],
         np.ldexp(x, first).view(np.uint32),

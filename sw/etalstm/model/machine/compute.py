@@ -10,23 +10,26 @@ from etalstm.model.machine.products import old_sums_until
 from etalstm.model.machine.queues import POSITIONS, TIMES, completed_at, met_at, offered, record_pop, take
 from etalstm.model.machine.state import NEVER, RING, compiled, complete, record, wake
 from etalstm_hw.config import MOST_BANKS
-from etalstm_hw.contract import OF_ONE_OPERAND, SLOTS, Counter, Cycle, Source, VectorOp
+from etalstm_hw.contract import OF_BYTES, OF_ONE_OPERAND, SLOTS, Counter, Cycle, Source, VectorOp
+from etalstm_hw.contract.integers import WORD_BYTES
 
 _ACTIVATION = int(Counter.ACTIVATION)
 WRITES = 128  # cycles ahead that writes of the scratch memory are known
 SCRATCH, PARAMETER, SUMS = int(Source.SCRATCH), int(Source.PARAMETER), int(Source.SUMS)
 MULTIPLY, SIGMOID, TANH, PACK = (int(getattr(VectorOp, name)) for name in ("MULTIPLY", "SIGMOID", "TANH", "PACK"))
 OF_INTEGERS = int(VectorOp.CONVERT)  # the first one
+_OF_BYTES = tuple(int(op) for op in OF_BYTES)
 _LONE = tuple(int(op) for op in OF_ONE_OPERAND)
 
 VECTOR_ENGINE = record(
-    "valid", "op", "a", "b", "after", "end", "inner", "outer", "a_bank", "b_bank", "needs_b", "has_b", "has_parameter",
-    "last_write", "units_free", "pe_at", "b_read_at", "sums_at", "waiting_at", "stream", writes=WRITES,
+    "valid", "op", "a", "b", "keeps", "after", "end", "inner", "outer", "a_bank", "b_bank", "needs_b", "has_b",
+    "has_parameter", "last_write", "units_free", "pe_at", "b_read_at", "sums_at", "waiting_at", "stream", writes=WRITES,
     bank_read_at=MOST_BANKS,
 )  # fmt: skip
 """The element at the output, its operands read so far, and until when issued elements keep ports and units busy.
 
-``needs_b``: b is a word of the scratch memory's only copy, which its issue may have to wait for.
+``keeps``: a byte of a word is made, which is not written yet. ``needs_b``: b is a word of the scratch memory's only
+copy, which its issue may have to wait for.
 """
 
 
@@ -85,7 +88,7 @@ def _issue(cycle, engine, sizes, done, counted, wakes):
     else:
         first = last = cycle + (latencies.WRITE_PRODUCT if engine.op == MULTIPLY else latencies.WRITE_SUM)
         engine.pe_at = cycle
-    for write in range(first, last + 1):
+    for write in range(first, first if engine.keeps else last + 1):
         engine.writes[write % WRITES] = write
     engine.last_write = last
     if engine.a == SCRATCH:
@@ -118,7 +121,9 @@ def _advance(cycle, engine, instruction, sizes):
     engine.stream = instruction.stream
     engine.after = instruction.serial and engine.inner == 0 and engine.outer != 0
     _find_b(cycle, engine, instruction, sizes)
+    whole = engine.inner % WORD_BYTES == WORD_BYTES - 1
     engine.inner += 1
+    engine.keeps = engine.op in _OF_BYTES and not whole and engine.inner != instruction.inner
     if engine.inner == instruction.inner:
         engine.inner = 0
         engine.outer += 1

@@ -14,7 +14,7 @@ from etalstm.plan.memory.integer_arrays import Constant, IntegerArrays, Noted
 from etalstm.plan.memory.integer_tiling import DIGIT_SETS
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Location, Operand, Scratch
-from etalstm.plan.memory.tiling import Span, ceil_div
+from etalstm.plan.memory.tiling import ceil_div
 from etalstm.plan.passes.backward import BackwardLayer, StepKind
 from etalstm.plan.passes.backward_stage import BackwardStage, Cells, Job
 from etalstm.plan.passes.gradient import BiasSums
@@ -26,6 +26,11 @@ from etalstm_hw.contract import OWN_WINDOW, Traffic, VectorOp
 from etalstm_hw.contract.integers import PLANES, WORD_BYTES
 
 _DIGITS = VectorOp.UPPER_DIGITS, VectorOp.LOWER_DIGITS  # by plane
+_NOTING = VectorOp.UPPER_DIGITS, VectorOp.NOTED_DIGITS
+_NOTED = {
+    Noted.EXPONENT: VectorOp.NOTED_EXPONENT,
+    Noted.CLAMPED: VectorOp.NOTED_CLAMPED,
+}
 
 
 class IntegerBias:
@@ -46,6 +51,7 @@ class IntegerBias:
         """Set everything to 0, and bring the exponents."""
         if len(steps) < self._steps:
             raise PlanError("with integers the backward pass is one program: no memory budget can be kept")
+        self.add(0)  # what is noted is forgotten
         self._emitter.vector(VectorOp.MULTIPLY, self._sums, ZERO, ZERO, inner=self._rows)
         self._take_noted()
         self.exponents.begin()
@@ -55,7 +61,7 @@ class IntegerBias:
 
     def _take_noted(self) -> None:
         """Take what has been noted, which is forgotten then."""
-        for place, op in ((Noted.EXPONENT, VectorOp.NOTED_EXPONENT), (Noted.CLAMPED, VectorOp.NOTED_CLAMPED)):
+        for place, op in _NOTED.items():
             self._emitter.vector(op, self._noted.at(place), ZERO, inner=1)
 
     def end(self, steps: range) -> None:
@@ -67,12 +73,10 @@ class IntegerBias:
         self._take_noted()
         emitter.store(self._noted, Location(self._arrays.noted, 0), Traffic.DELTAS, 1, Noted.COUNT)
 
-    def add(self, numbers: Operand, batch_tile: int, span: Span, size: int) -> None:
-        """Add the integers of a span of units, [tile][gate][b]."""
-        gates, each = self._arrays.tiling.gates, numbers.at(0, outer=1, inner=size)
-        total = self._sums.at(gates * span.first, outer=0)
-        op = VectorOp.ADD_INTEGERS
-        self._emitter.vector(op, total, total, each, outer=size, inner=gates * span.count, serial=True)
+    def add(self, row: int) -> None:
+        """Add the integers that have been noted, which are of a vector of rows."""
+        total = self._sums.at(row)
+        self._emitter.vector(VectorOp.NOTED_SUM, total, total, inner=1)
 
 
 class IntegerBackwardStage(BackwardStage):
@@ -179,17 +183,10 @@ class IntegerBackwardStage(BackwardStage):
         self._emitter.store(self._digits, location, Traffic.DELTAS, 1, PLANES * span.count * size)
 
     def _sum_deltas(self, cells: Cells) -> None:
-        """Store the digits of δ, transposed for dW; then make integers of it, for bias and notes, which take all."""
-        size, span, gates = cells.size, cells.span, self._integers.tiling.gates
-        for tile in range(span.count):
-            for block in range(ceil_div(size, self._integers.tiling.block)):
+        """Store the digits of δ, transposed for dW; while they are made, all of δ is noted and added to the bias's."""
+        for tile in range(cells.span.count):
+            for block in range(ceil_div(cells.size, self._integers.tiling.block)):
                 self._transpose(cells, tile, block)
-        numbers, places = self._delta.at(0, outer=size), self._bias.places.at(gates * span.first, outer=1, inner=0)
-        self._emitter.vector(
-            VectorOp.QUANTISE, numbers, numbers, places, outer=gates * span.count, inner=size,
-            bits=self._network.delta_bits,
-        )  # fmt: skip
-        super()._sum_deltas(cells)
 
     def _digit(self, op: VectorOp, to: Operand, values: Operand, places: Operand, *, outer: int, inner: int) -> None:
         self._emitter.vector(op, to, values, places, outer=outer, inner=inner, bits=self._network.delta_bits)
@@ -209,7 +206,7 @@ class IntegerBackwardStage(BackwardStage):
         row = gates * (cells.span.first + tile)
         for gate in range(gates):
             places = self._bias.places.at(row + gate, outer=0, inner=0)
-            for plane, op in enumerate(_DIGITS):
+            for plane, op in enumerate(_NOTING):
                 to = words.at((plane * gates + gate) * lanes, outer=1, inner=0)
                 values = delta.at(gate * size + first, outer=1, inner=lanes)
                 if rest:
@@ -217,6 +214,7 @@ class IntegerBackwardStage(BackwardStage):
                 if whole:
                     some = to.at(rest), values.at(rest)
                     self._digit(op, *some, places, outer=lanes - rest, inner=whole)
+            self._bias.add(row + gate)
         place = cells.batch_tile * tiling.tile_blocks + block
         for shard, number, run in tiling.placed_runs:
             begin, end = max(row, run.first), min(row + gates, run.first + run.count)

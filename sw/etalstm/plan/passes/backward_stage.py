@@ -116,7 +116,8 @@ class BackwardStage:
         return self._stage.backward_arrays if needs_gates else self._stage.streamed_arrays
 
     def _sum_biases(self, scratch: Scratch, steps: int) -> Sequence[BiasSums]:
-        return [BiasGradients(self._emitter, scratch, layer, steps) for layer in self._products]
+        self._bias_gradients = [BiasGradients(self._emitter, scratch, layer, steps) for layer in self._products]
+        return self._bias_gradients
 
     def _collecting(
         self, sent: tuple[SentOperand, SentOperand], scratch: Scratch, most: int
@@ -226,7 +227,7 @@ class BackwardStage:
         if self._row_map:
             free = self._vectors.array(self._stage.gates[0])  # nothing of these cells reads the gates any more
             self._needed.mark(self._delta, free, cells.span, cells.size, anew=cells.is_first)
-        for delta, bias in zip(self._summed, self.biases, strict=True):
+        for delta, bias in zip(self._summed, self._bias_gradients, strict=True):
             bias.add(delta, cells.batch_tile, cells.span, cells.size)
 
     @property

@@ -185,9 +185,6 @@ class BiasSums(Protocol):
     def end(self, steps: range) -> None:
         """Append what comes after them."""
 
-    def add(self, delta: Operand, batch_tile: int, span: Span, size: int) -> None:
-        """Append the addition of δ of a span of units and the sequences of a batch tile, [tile][gate][b]."""
-
 
 class BiasGradients:
     """Emits db of a product: each slice of the batch has its own; after the first step they are added as a tree."""
