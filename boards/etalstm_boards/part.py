@@ -5,7 +5,7 @@ from dataclasses import astuple, dataclass, fields
 from fractions import Fraction
 
 from etalstm_hw.compute.memory import DEEPEST_BLOCK_RAM
-from etalstm_hw.config import BANK_ARRAYS, Config
+from etalstm_hw.config import BANK_ARRAYS, SENT_BANKS, Config
 from etalstm_hw.contract import BINARY32
 from etalstm_hw.contract.integers import SUM_BITS
 from etalstm_hw.fp.activation import READERS
@@ -128,7 +128,7 @@ def _of_broadcaster(config: Config) -> Resources:
         return _ultra(2 * lines, config.beat_bits) + OF_READER
     masks = _block(BANK_ARRAYS * lines, config.beat_bytes)  # which bytes are not zero
     of_bank = _memory(BANK_ARRAYS * lines, config.beat_bits) + masks
-    return (of_bank * config.integer_streams + OF_READER) * config.broadcaster_ports
+    return of_bank * (SENT_BANKS * config.integer_streams) + OF_READER * config.broadcaster_ports
 
 
 def estimate(config: Config) -> Resources:

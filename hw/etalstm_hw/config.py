@@ -19,7 +19,8 @@ from etalstm_hw.contract.integers import WEIGHT_BITS
 _TYPES: dict[Any, tuple[type, str]] = {int: (Integral, "an integer"), float: (Real, "a number")}
 FILE_SUFFIX, BASE = ".toml", "base"
 INTEGER_PES, INTEGER_PORTS = (4, 8), (2, 4)
-BANK_ARRAYS = 2  # arrays of digits of a sender's bank: one is sent while another one comes
+SENT_BANKS = 2  # of a sender: from one an array is sent while others come
+BANK_ARRAYS = 2  # arrays of digits of a bank
 MOST_STREAMS = 8
 MOST_BANKS = 2  # of the scratch memory
 
@@ -61,7 +62,7 @@ class Config:
     address_bits: int = 33  # of a byte address
     integer_pes: int = 0  # of a lane, each of which multiplies two weights of 8 bits; 0: products are float32
     integer_streams: int = 1  # of digits, each with PEs of its own; two share a copy of the weights
-    integer_ports: int = 2  # memory ports that bring arrays of digits in turn, each to buffers of its own
+    integer_ports: int = 2  # memory ports that bring arrays of digits in turn, each to a bank or to half of one
     clock_mhz: float = 250.0
 
     def __post_init__(self):
@@ -263,7 +264,7 @@ _VCU128 = replace(
 # A weight memory for each lane and two streams, 64 bits wide and 4,096 deep: 768 ultra RAMs.
 _VCU128_INT8 = replace(
     _VCU128, channels=32, channels_per_port=1, lanes=8, integer_pes=4, integer_streams=6, weight_depth=8192,
-    scratch_depth=2048, scratch_banks=2, activation_units=4, broadcast_words=16384, broadcasters=1,
+    scratch_depth=2048, scratch_banks=2, activation_units=4, broadcast_words=16384, integer_ports=4, broadcasters=1,
 )  # fmt: skip
 
 PRESETS = {
@@ -286,7 +287,7 @@ PRESETS = {
     ),
     "sim-int8": Config(
         channels=2, lanes=8, integer_pes=8, integer_streams=2, weight_depth=8192, scratch_depth=2048, queue_depth=1024,
-        activation_units=8, broadcast_words=2048,
+        activation_units=8, broadcast_words=2048, integer_ports=4,
     ),
     "vcu128-int8": _VCU128_INT8,
     "slice-int8": replace(_VCU128_INT8, channels=4),

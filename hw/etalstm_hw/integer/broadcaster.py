@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out, connect
 from etalstm_hw.broadcast.broadcaster import BlockBroadcaster
 from etalstm_hw.config import Config
 from etalstm_hw.contract import COUNT_BITS, Opcode, Status
+from etalstm_hw.elastic import Elastic
 from etalstm_hw.integer.sender import Digits, SequenceSender
 from etalstm_hw.integer.sequences import Extent, Sizes
 from etalstm_hw.stream import instruction_layout
@@ -172,7 +173,7 @@ class ArrayCheck(wiring.Component):
 class IntegerBroadcaster(BlockBroadcaster):
     """Executes SEND instructions in order: reads arrays ahead, sends their digits that are not zero.
 
-    Arrays come by the ports in turn. Each sender has a bank for each port.
+    Arrays come by the ports in turn, and go to the two banks of each sender in turn.
 
     A stream whose channels have no room does not hold up the others: their engines take instructions together.
     ``send_zeros`` is not looked at: what is zero is never sent.
@@ -220,9 +221,11 @@ class IntegerBroadcaster(BlockBroadcaster):
 
     def _bring(self, m, number, fetcher, check, turn, senders):
         """Have a port bring the arrays of its turns into its bank; give whether one is on its way."""
-        config, extents = self.config, SyncFIFO(width=Dealt().size, depth=_AHEAD)
+        config, extents, elastic = self.config, SyncFIFO(width=Dealt().size, depth=_AHEAD), Elastic(self._sizes.beat)
         distributor = Distributor(self._sizes, config.integer_streams)
         m.submodules[f"extents{number}"], m.submodules[f"distributor{number}"] = extents, distributor
+        m.submodules[f"elastic{number}"] = elastic  # which port may go on depends on the others
+        connect(m, elastic.o, distributor.beats)
         send, dealt, own = check.o.p, Signal(Dealt(), name=f"dealt{number}"), turn == number
         whole = {"lanes": config.lanes, "last_lanes": config.lanes, "tiles": 1, "start": 1, "finish": 1}
         names = [name for name in fetcher.i.p.shape().members if name in send.shape().members]
@@ -241,16 +244,16 @@ class IntegerBroadcaster(BlockBroadcaster):
             distributor.dealt.p.eq(extents.r_data),
             distributor.dealt.valid.eq(extents.r_rdy),
             extents.r_en.eq(distributor.dealt.ready),
-            distributor.beats.p.as_value().eq(fetcher.write_data),
-            distributor.beats.valid.eq(fetcher.write_enable),
-            fetcher.hold.eq(~distributor.beats.ready),
+            elastic.i.p.as_value().eq(fetcher.write_data),
+            elastic.i.valid.eq(fetcher.write_enable),
+            fetcher.hold.eq(~elastic.i.ready),
             fetcher.release.eq(fetcher.o.valid),
             fetcher.o.ready.eq(1),
         ]
         for n, sender in enumerate(senders):
             connect(m, getattr(distributor, f"extent{n}"), sender.extents[number])
             connect(m, getattr(distributor, f"beats{n}"), sender.beats[number])
-        return extents.r_rdy | distributor.busy
+        return extents.r_rdy | distributor.busy | elastic.full
 
     def _count(self, m, fetchers):
         """Count the bytes that come, and those that are zero."""

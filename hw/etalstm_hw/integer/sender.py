@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw.broadcast.emitter import lowest
+from etalstm_hw.config import SENT_BANKS
 from etalstm_hw.contract import COUNT_BITS
 from etalstm_hw.contract.integers import WORD_BYTES
 from etalstm_hw.integer.sequences import LOWER, UPPER, Extent, SequenceBank, SequenceRead
@@ -168,12 +169,13 @@ class SequencePicker(wiring.Component):
 class SequenceSender(wiring.Component):
     """Keeps arrays of integers, and sends their digits that are not zero, sequence by sequence, maybe several times.
 
-    Arrays come to the banks in turn. While one is sent, the next ones come in, also to the bank that it is in.
+    Ports bring arrays in turn, to the banks in turn. While one is sent, the next ones come in, also to the bank that it
+    is in.
     ::
 
-        beats 0 ─► bank 0 ─┐
-                           ├─► picker ─│─► line ─► digit ─│─► o
-        beats 1 ─► bank 1 ─┘
+        beats 0, 2 ─► bank 0 ─┐
+                              ├─► picker ─│─► line ─► digit ─│─► o
+        beats 1, 3 ─► bank 1 ─┘
 
     Parameters
     ----------
@@ -181,9 +183,9 @@ class SequenceSender(wiring.Component):
 
     Members
     -------
-    extents : :py:`In(stream.Signature(Extent())).array(sizes.banks)`
+    extents : :py:`In(stream.Signature(Extent())).array(sizes.ports)`
         Before the beats of each array.
-    beats : :py:`In(stream.Signature(sizes.beat)).array(sizes.banks)`
+    beats : :py:`In(stream.Signature(sizes.beat)).array(sizes.ports)`
     o : :py:`Out(stream.Signature(Sent(sizes.elements)))`
     busy : :py:`Out(1)`
         An array was begun and is not sent.
@@ -193,8 +195,8 @@ class SequenceSender(wiring.Component):
         self._sizes = sizes
         super().__init__(
             {
-                "extents": In(stream.Signature(Extent())).array(sizes.banks),
-                "beats": In(stream.Signature(sizes.beat)).array(sizes.banks),
+                "extents": In(stream.Signature(Extent())).array(sizes.ports),
+                "beats": In(stream.Signature(sizes.beat)).array(sizes.ports),
                 "o": Out(stream.Signature(Sent(sizes.elements))),
                 "busy": Out(1),
             }
@@ -204,12 +206,13 @@ class SequenceSender(wiring.Component):
         """Send what is in one bank, then what is in the next one."""
         m = Module()
         m.submodules.picker = picker = SequencePicker(self._sizes)
-        banks = [SequenceBank(self._sizes) for _ in range(self._sizes.banks)]
+        banks = [SequenceBank(self._sizes) for _ in range(SENT_BANKS)]
         sending = Signal(range(len(banks)))
         for number, bank in enumerate(banks):
             m.submodules[f"bank{number}"] = bank
-            connect(m, flipped(self.extents[number]), bank.extent)
-            connect(m, flipped(self.beats[number]), bank.beats)
+            for filler, port in enumerate(range(number, self._sizes.ports, SENT_BANKS)):
+                connect(m, flipped(self.extents[port]), bank.extents[filler])
+                connect(m, flipped(self.beats[port]), bank.beats[filler])
             m.d.comb += bank.sent.eq(picker.done & (sending == number))
         m.d.comb += [
             picker.extent.eq(Array(bank.present for bank in banks)[sending]),

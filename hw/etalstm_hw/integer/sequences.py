@@ -1,11 +1,11 @@
 """An array of digits that is to be sent sequence by sequence, and which of them are not zero."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, C, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw.compute.memory import ram_style
-from etalstm_hw.config import BANK_ARRAYS
+from etalstm_hw.config import BANK_ARRAYS, INTEGER_PORTS, SENT_BANKS
 from etalstm_hw.contract import COUNT_BITS
 from etalstm_hw.contract.integers import PLANES, WORD_BYTES
 
@@ -34,28 +34,31 @@ class Sizes:
 
     Parameters
     ----------
-    beat_words, vector_beats, lines, sequences, banks : int
-        Words of a beat; beats of a vector; lines of an array; sequences of an array, each at most; banks of a stream.
-        All are powers of two.
+    beat_words, vector_beats, lines, sequences : int
+        Words of a beat; beats of a vector; lines of an array; sequences of an array, each at most. All are powers of
+        two.
+    ports : int
+        Ports that bring arrays.
 
     Raises
     ------
     ValueError
-        If one is none.
+        If one is none, or there are no banks for so many ports.
     """
 
-    def __init__(self, beat_words, vector_beats, lines, sequences, banks=2):
+    def __init__(self, beat_words, vector_beats, lines, sequences, ports=SENT_BANKS):
         for name, value, least in (
             ("beat_words", beat_words, 2),
             ("vector_beats", vector_beats, 1),
             ("lines", lines, PLANES),
             ("sequences", sequences, 1),
-            ("banks", banks, 2),
         ):
             if value < least or value & (value - 1):
                 raise ValueError(f"{name} must be a power of two of at least {least}, got {value}")
+        if ports not in INTEGER_PORTS:
+            raise ValueError(f"ports must be one of {INTEGER_PORTS}, got {ports}")
         self.beat_words, self.vector_beats, self.lines, self.sequences = beat_words, vector_beats, lines, sequences
-        self.banks, self.line_bytes = banks, WORD_BYTES * beat_words
+        self.ports, self.fillers, self.line_bytes = ports, ports // SENT_BANKS, WORD_BYTES * beat_words
         self.elements = lines * self.line_bytes
         self.beat = data.ArrayLayout(data.ArrayLayout(_BYTE, WORD_BYTES), beat_words)
         self.count = range(self.elements + 1)
@@ -202,6 +205,8 @@ class SequenceFiller(wiring.Component):
     beats : :py:`In(stream.Signature(sizes.beat))`
     free : :py:`In(1)`
         The memory is free.
+    hold : :py:`In(1)`
+        Write nothing in this cycle.
     write, first, line, sequence, plane : :py:`Out`
         See :class:`SequenceMemory`.
     present : :py:`Out(Extent())`
@@ -220,6 +225,7 @@ class SequenceFiller(wiring.Component):
                 "extent": In(stream.Signature(Extent())),
                 "beats": In(stream.Signature(sizes.beat)),
                 "free": In(1),
+                "hold": In(1),
                 "write": Out(1),
                 "first": Out(1),
                 "plane": Out(1),
@@ -242,8 +248,8 @@ class SequenceFiller(wiring.Component):
         ends = {name: Signal(name=f"{name}_ends") for name in ("beats", "sequences", "planes", "blocks")}
         m.d.comb += [
             self.extent.ready.eq(~taken & self.free),
-            self.beats.ready.eq(ready),
-            self.write.eq(ready & self.beats.valid),
+            self.beats.ready.eq(ready & ~self.hold),
+            self.write.eq(ready & ~self.hold & self.beats.valid),
             self.first.eq((block == 0) & (beat == 0)),
             self.line.eq(start + of_block + Mux(extent.wide, Cat(self.plane == LOWER, beat), beat)),
             ends["beats"].eq(beat == sizes.vector_beats - 1),
@@ -275,10 +281,14 @@ class SequenceFiller(wiring.Component):
 
 
 class SequenceBank(wiring.Component):
-    """Takes an array and keeps it until it has been sent; meanwhile it takes the next one.
+    """Takes arrays and keeps them until they have been sent: one of them is sent while others come.
+
+    With two fillers each brings every other array. Where both have a beat, the first one's is written.
     ::
 
-        beats ─► filler ─► memory ─► read
+        beats ─► filler ─┐
+                         ├─► memory ─► read
+        beats ─► filler ─┘
 
     Parameters
     ----------
@@ -286,11 +296,11 @@ class SequenceBank(wiring.Component):
 
     Members
     -------
-    extent : :py:`In(stream.Signature(Extent()))`
+    extents : :py:`In(stream.Signature(Extent())).array(sizes.fillers)`
         Before the beats of each array.
-    beats : :py:`In(stream.Signature(sizes.beat))`
+    beats : :py:`In(stream.Signature(sizes.beat)).array(sizes.fillers)`
     full : :py:`Out(1)`
-        A whole array is here.
+        The array whose turn it is to be sent is here, whole.
     present, pitch : :py:`Out`
         What it is, and its lines of a sequence; constant until it is sent.
     read : :py:`In(SequenceRead(sizes))`
@@ -304,8 +314,8 @@ class SequenceBank(wiring.Component):
         self._sizes = sizes
         super().__init__(
             {
-                "extent": In(stream.Signature(Extent())),
-                "beats": In(stream.Signature(sizes.beat)),
+                "extents": In(stream.Signature(Extent())).array(sizes.fillers),
+                "beats": In(stream.Signature(sizes.beat)).array(sizes.fillers),
                 "full": Out(1),
                 "present": Out(Extent()),
                 "pitch": Out(range(sizes.lines + 1)),
@@ -319,29 +329,49 @@ class SequenceBank(wiring.Component):
         """A write takes two cycles: the array is here when the last one is over."""
         m = Module()
         m.submodules.memory = memory = SequenceMemory(self._sizes)
-        m.submodules.filler = filler = SequenceFiller(self._sizes)
-        connect(m, flipped(self.extent), filler.extent)
-        connect(m, flipped(self.beats), filler.beats)
         connect(m, flipped(self.read), memory.read)
-        names, written = ("write", "first", "line", "sequence", "plane"), Signal()
-        comes, leaves = Signal(range(BANK_ARRAYS)), Signal(range(BANK_ARRAYS))
+        leaves = Signal(range(BANK_ARRAYS))
         kept = data.StructLayout({"full": 1, "extent": Extent(), "pitch": self.pitch.shape()})
         arrays = [Signal(kept, name=f"array{n}") for n in range(BANK_ARRAYS)]
+        m.d.sync += leaves.eq(leaves + self.sent)
+        for n, array in enumerate(arrays):
+            with m.If(self.sent & (leaves == n)):
+                m.d.sync += array.full.eq(0)
+        fillers = [SequenceFiller(self._sizes) for _ in range(self._sizes.fillers)]
+        comes = [self._fill(m, number, fillers, memory, arrays) for number in range(len(fillers))]
         m.d.comb += [
-            *(getattr(memory, name).eq(getattr(filler, name)) for name in names),
-            memory.array.eq(comes),
             memory.read_array.eq(leaves),
-            memory.beat.eq(self.beats.p),
-            filler.free.eq(~Array(array.full for array in arrays)[comes] & ~written),
             self.full.eq(Array(array.full for array in arrays)[leaves]),
             self.present.eq(Array(array.extent.as_value() for array in arrays)[leaves]),
             self.pitch.eq(Array(array.pitch for array in arrays)[leaves]),
-            self.busy.eq(filler.busy | written | Cat(array.full for array in arrays).any()),
+            self.busy.eq(Cat(*comes, *(array.full for array in arrays)).any()),
         ]
-        m.d.sync += [written.eq(filler.done), comes.eq(comes + written), leaves.eq(leaves + self.sent)]
-        for n, array in enumerate(arrays):
-            with m.If(written & (comes == n)):
-                m.d.sync += [array.full.eq(1), array.extent.eq(filler.present), array.pitch.eq(filler.pitch)]
-            with m.Elif(self.sent & (leaves == n)):
-                m.d.sync += array.full.eq(0)
         return m
+
+    def _fill(self, m, number, fillers, memory, arrays):
+        """Have a filler bring every array whose turn is its own; give whether one comes."""
+        filler, step = fillers[number], len(fillers)
+        m.submodules[f"filler{number}"] = filler
+        connect(m, flipped(self.extents[number]), filler.extent)
+        connect(m, flipped(self.beats[number]), filler.beats)
+        own, written = arrays[number::step], Signal(name=f"written{number}")
+        turn = C(0)
+        if len(own) > 1:
+            turn = Signal(range(len(own)), name=f"turn{number}")
+            m.d.sync += turn.eq(turn + written)
+        m.d.comb += [
+            filler.free.eq(~Array(array.full for array in own)[turn] & ~written),
+            filler.hold.eq(Cat(other.write for other in fillers[:number]).any()),
+        ]
+        with m.If(filler.write):
+            names = ("write", "first", "line", "sequence", "plane")
+            m.d.comb += [
+                *(getattr(memory, name).eq(getattr(filler, name)) for name in names),
+                memory.array.eq(number + step * turn),
+                memory.beat.eq(self.beats[number].p),
+            ]
+        m.d.sync += written.eq(filler.done)
+        for n, array in enumerate(own):
+            with m.If(written & (turn == n)):
+                m.d.sync += [array.full.eq(1), array.extent.eq(filler.present), array.pitch.eq(filler.pitch)]
+        return filler.busy | written

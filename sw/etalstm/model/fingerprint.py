@@ -35,7 +35,7 @@ _TIMES = {
     "fetcher": "filling_from",
     "vector": "last_write units_free pe_at b_read_at bank_read_at sums_at waiting_at",
     "mac": "issued_at since",
-    "distributors": "given_from",
+    "distributors": "given_from gave_at",
     "streams": "full_from free_from",
     "engines": "free_at",
     "load": "prepared_at weights_at",

@@ -216,17 +216,17 @@ def _arrays(out, cycle, m):
     """Collect the arrays of digits that are under way."""
     if m.check[0].checking:
         _put_instruction(out, m.check[0].checked, m)
-    for bank in range(len(m.distributors)):
-        engine = m.distributors[bank]
+    for port in range(len(m.distributors)):
+        engine = m.distributors[port]
         if engine.busy:
             _put_instruction(out, engine.current, m)
         _put_instructions(out, engine.arrays, engine.head, engine.tail, m)
         _put_times(out, engine.pushed, engine.head, engine.tail, RING, cycle)
     for number in range(len(m.streams)):
         stream = m.streams[number]
-        for bank in range(len(m.distributors)):
-            if stream.free_from[bank] == NEVER:
-                _put_instruction(out, stream.arrays[bank], m)
+        for slot in range(len(stream.arrays)):
+            if stream.free_from[slot] == NEVER:
+                _put_instruction(out, stream.arrays[slot], m)
 
 
 @compiled

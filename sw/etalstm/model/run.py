@@ -182,13 +182,13 @@ def _step_port(cycle, port, m, sizes):
 @compiled
 def _step_senders(cycle, group, m, p, sizes):
     """Ask those parts that send a group's digits."""
-    first, last, bank = group * sizes.modelled, (group + 1) * sizes.modelled, group * sizes.sent_banks
+    first, last, port = group * sizes.modelled, (group + 1) * sizes.modelled, group * sizes.sent_ports
     of_group, wakes = slice(group * sizes.streams, (group + 1) * sizes.streams), m.wakes[first:last]
     streams, lines = m.streams[of_group], m.lines[of_group]
     if _turn(cycle, wakes, state.FETCHER):
         senders.step_distributors(
-            cycle, group, m.check[group], m.distributors[bank:], m.fetcher[bank:], m.queues[first, CAST],
-            m.asked[bank:], m.readers[1 + bank :], m.ports[1 + bank :], streams, lines, m.instances, p.blocks, p,
+            cycle, group, m.check[group], m.distributors[port:], m.fetcher[port:], m.queues[first, CAST],
+            m.asked[port:], m.readers[1 + port :], m.ports[1 + port :], streams, lines, m.instances, p.blocks, p,
             m.random, sizes, m.counted, wakes[0],
         )  # fmt: skip
     if _turn(cycle, wakes, state.EMITTER):

@@ -51,12 +51,15 @@ def run(sender, arrays, stalls):
         await ctx.tick().until(port.ready)
         ctx.set(port.valid, 0)
 
-    async def send(ctx):
-        for number, (elements, wide, repeats) in enumerate(arrays):
-            await put(ctx, sender.extents[number % len(sender.extents)], extent_of(elements, wide, repeats))
-            for beat in beats_of(elements, wide, WORDS):
-                await put(ctx, sender.beats[number % len(sender.beats)], beat)
-        await ctx.tick().until(~sender.busy)
+    def bring(port):
+        async def bring_arrays(ctx):
+            for elements, wide, repeats in arrays[port :: len(sender.extents)]:
+                await put(ctx, sender.extents[port], extent_of(elements, wide, repeats))
+                for beat in beats_of(elements, wide, WORDS):
+                    await put(ctx, sender.beats[port], beat)
+            await ctx.tick().until(~sender.busy)
+
+        return bring_arrays
 
     async def receive(ctx):
         while True:
@@ -68,7 +71,8 @@ def run(sender, arrays, stalls):
 
     simulator = Simulator(sender)
     simulator.add_clock(1e-6)
-    simulator.add_testbench(send)
+    for port in range(len(sender.extents)):
+        simulator.add_testbench(bring(port))
     simulator.add_testbench(receive, background=True)
     simulator.run()
     return out, cycles[0]
@@ -82,15 +86,15 @@ def array(rng, blocks, sequences, beats, density, wide):
     return elements * (rng.random(elements.shape) < density)
 
 
-@pytest.mark.parametrize(("beats", "banks", "stalls"), [(1, 2, False), (1, 4, True), (2, 2, True), (4, 4, False)])
-def test_sends_every_digit_that_is_not_zero_in_order(beats, banks, stalls):
+@pytest.mark.parametrize(("beats", "ports", "stalls"), [(1, 2, False), (1, 4, True), (2, 2, True), (4, 4, False)])
+def test_sends_every_digit_that_is_not_zero_in_order(beats, ports, stalls):
     rng = np.random.default_rng(8)
     kinds = [
         ((1, 1), 1.0, True, 1), ((3, 4), 0.5, True, 2), ((5, 2), 0.02, True, 1), ((2, 3), 0.0, False, 2),
         ((4, 4), 1.0, False, 1), ((4, 2), 0.1, True, 1), ((1, 5), 0.3, False, 3),
     ]  # fmt: skip
     arrays = [(array(rng, *shape, beats, density, wide), wide, repeats) for shape, density, wide, repeats in kinds]
-    out, _ = run(SequenceSender(Sizes(WORDS, beats, 128, 8, banks)), arrays, stalls)
+    out, _ = run(SequenceSender(Sizes(WORDS, beats, 128, 8, ports)), arrays, stalls)
     due = list(chain(*(expected(each.reshape(len(each), -1), wide, repeats, beats) for each, wide, repeats in arrays)))
     assert len(out) == len(due)
     for number, (found, wanted) in enumerate(zip(out, due, strict=True)):
@@ -113,7 +117,7 @@ def test_digits_at_their_borders():
         ((4, 1, 1, 8), "lines must be a power of two of at least 2, got 1"),
         ((4, 3, 64, 8), "vector_beats must be a power of two of at least 1, got 3"),
         ((4, 1, 64, 6), "sequences must be a power of two of at least 1, got 6"),
-        ((4, 1, 64, 8, 3), "banks must be a power of two of at least 2, got 3"),
+        ((4, 1, 64, 8, 3), r"ports must be one of \(2, 4\), got 3"),
     ],
 )
 def test_sizes_that_are_no_powers_of_two_are_refused(sizes, message):

@@ -23,7 +23,6 @@ from etalstm.model.machine import (
 from etalstm.model.machine.latencies import MEMORY_BURSTS, MERGE, PROGRAM_BURSTS, PROGRAM_DEPTH, READER_DEPTH
 from etalstm.model.machine.state import CAST, DONE, FETCH, NEVER, PARTS, Sizes
 from etalstm.model.machine.table import INSTRUCTION
-from etalstm_hw.config import BANK_ARRAYS
 from etalstm_hw.contract import Counter, cast_sums
 
 
@@ -101,7 +100,7 @@ def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
         "check": (senders.CHECK, groups),
         "distributors": (senders.DISTRIBUTOR, fetchers),
         "streams": (senders.STREAM, groups * streams),
-        "lines": (np.int64, (groups * streams, BANK_ARRAYS * sizes.sent_banks, lines)),
+        "lines": (np.int64, (groups * streams, senders.SLOTS, lines)),
         "engines": (products.ENGINE, (channels, streams)),
         "ended": (products.ENDED, channels),
         "vector": (compute.VECTOR_ENGINE, channels),

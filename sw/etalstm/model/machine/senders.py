@@ -11,7 +11,7 @@ from etalstm.model.machine.latencies import ARRAYS_AHEAD, FIFO
 from etalstm.model.machine.masks import count_bits, draw_bits, seed
 from etalstm.model.machine.queues import all_show_room, give_scalar, offered, room_at, take
 from etalstm.model.machine.state import EMITTER, FETCHER, NEVER, RING, compiled, record, wake
-from etalstm_hw.config import BANK_ARRAYS, INTEGER_PORTS
+from etalstm_hw.config import BANK_ARRAYS, SENT_BANKS
 from etalstm_hw.contract import Counter
 from etalstm_hw.contract.integers import PLANES
 
@@ -20,23 +20,25 @@ _READ, _SEEN, _SKIPPED = (
 )
 _UPPER, _LOWER = range(PLANES)
 _CHECKED = 3  # cycles from an array's SEND to its blocks: states of etalstm_hw.integer.broadcaster.ArrayCheck
-_SLOTS = BANK_ARRAYS * max(INTEGER_PORTS)  # arrays of a stream at most; a bank has a fetcher and a distributor
+SLOTS = BANK_ARRAYS * SENT_BANKS  # arrays of a stream; they take the slots in the order in which they are sent
 
 CHECK = record("checking", "checked", "turn")
 """The SEND that is checked, and whose turn it is to bring its array."""
 
 DISTRIBUTOR = record(
-    "head", "tail", "busy", "current", "slot", "turn", "given_from", "position", "planes", arrays=RING, pushed=RING,
+    "head", "tail", "busy", "current", "slot", "turn", "given_from", "position", "planes", "held", "gave_at",
+    "gave_to", arrays=RING, pushed=RING,
 )  # fmt: skip
-"""Arrays whose blocks are asked for, and the one that is given to the streams.
+"""Arrays whose blocks are asked for by a port, and the one that is given to the streams.
 
-It is the one of its bank that has the ``turn``, and takes a ``slot``: arrays take the slots in the order in which they
-are sent. ``position`` is the beat in its plane, of which ``planes`` are left.
+It has the ``turn`` among those of the port, and takes a ``slot``. ``position`` is the beat in its plane, of which
+``planes`` are left. A beat that was read may be ``held``. The last beat was given in the cycle ``gave_at`` to the
+stream ``gave_to``.
 """
 
 STREAM = record(
     "sending", "picking", "plane", "left", "missing", "now", "line", "sequence", "repeat",
-    "valid", "flags", "sends", "sent_flags", full_from=_SLOTS, free_from=_SLOTS, arrays=_SLOTS,
+    "valid", "flags", "sends", "sent_flags", full_from=SLOTS, free_from=SLOTS, arrays=SLOTS,
 )  # fmt: skip
 """What a stream keeps, and its picker with two stages behind it. ``now`` digits of a line are left.
 
@@ -124,11 +126,11 @@ def _check(cycle, check, queue, wakes):
 
 
 @compiled
-def _begin(cycle, group, engine, bank, streams, lines, table, blocks, given, random, sizes, counted):
+def _begin(cycle, group, engine, port, streams, lines, table, blocks, given, random, sizes, counted):
     """Take the next array, if its slot is free in all streams; give when to ask again."""
     if engine.head == engine.tail:
         return NEVER
-    slot = bank + sizes.sent_banks * engine.turn
+    slot = port + sizes.sent_ports * engine.turn
     ready = max(engine.pushed[engine.head % RING] + FIFO, engine.given_from)
     for number in range(sizes.streams):
         ready = max(ready, streams[number].free_from[slot])
@@ -141,7 +143,7 @@ def _begin(cycle, group, engine, bank, streams, lines, table, blocks, given, ran
     for number in range(sizes.streams):
         streams[number].arrays[slot] = engine.current
         streams[number].free_from[slot] = NEVER
-    engine.slot, engine.turn = slot, (engine.turn + 1) % BANK_ARRAYS
+    engine.slot, engine.turn = slot, (engine.turn + 1) % (SLOTS // sizes.sent_ports)
     _fill_lines(group, slot, array, lines, blocks, given, random, sizes, counted)
     return cycle + 2
 
@@ -149,8 +151,9 @@ def _begin(cycle, group, engine, bank, streams, lines, table, blocks, given, ran
 @compiled
 def _give(cycle, engine, streams, array, sizes, wakes):
     """Give a beat to a stream."""
-    engine.position += 1
     of_stream = array.own * sizes.vector_beats
+    engine.gave_at, engine.gave_to = cycle, engine.position // of_stream
+    engine.position += 1
     if engine.planes == 1 and engine.position % of_stream == 0:
         one = streams[engine.position // of_stream - 1]
         one.full_from[engine.slot] = cycle + 2
@@ -163,30 +166,48 @@ def _give(cycle, engine, streams, array, sizes, wakes):
 
 
 @compiled
-def _distribute(cycle, engine, fetcher, reader, streams, table, sizes, counted, wakes):
-    """Give a beat that was read, or one of zeros where there are no sequences any more."""
+def _arrive(cycle, engine, fetcher, reader, table, counted):
+    """Hold the beat that has been read, if there is one and none is held."""
+    if engine.held or not fetcher.filling or fetcher.filling_from > cycle or beat_at(reader) > cycle:
+        return
+    counted[_READ + table[fetcher.current // ITEM_BLOCKS].kind] += 1
+    if take_beat(reader):
+        fetcher.filling = 0
+    engine.held = 1
+
+
+@compiled
+def _distribute(cycle, engine, port, distributors, streams, table, sizes, wakes):
+    """Give the beat that is held, or one of zeros where there are no sequences any more.
+
+    Tell whether another port's is written instead: two of them have a bank.
+    """
     array = table[engine.current]
-    if engine.position >= array.batch * sizes.vector_beats:
-        _give(cycle, engine, streams, array, sizes, wakes)
-    elif fetcher.filling and fetcher.filling_from <= cycle and beat_at(reader) <= cycle:
-        counted[_READ + table[fetcher.current // ITEM_BLOCKS].kind] += 1
-        if take_beat(reader):
-            fetcher.filling = 0
-        _give(cycle, engine, streams, array, sizes, wakes)
+    if not engine.held and engine.position < array.batch * sizes.vector_beats:
+        return False
+    to = engine.position // (array.own * sizes.vector_beats)
+    for other in range(port % SENT_BANKS, port, SENT_BANKS):
+        if distributors[other].gave_at == cycle and distributors[other].gave_to == to:
+            return True
+    if engine.position < array.batch * sizes.vector_beats:
+        engine.held = 0
+    _give(cycle, engine, streams, array, sizes, wakes)
+    return False
 
 
 @compiled
 def _step_distributor(
-    cycle, group, engine, bank, send, fetcher, asked, reader, port, streams, lines, table, blocks, given, random, sizes,
-    counted, wakes,
+    cycle, group, port, distributors, send, fetcher, asked, reader, memory_port, streams, lines, table, blocks, given,
+    random, sizes, counted, wakes,
 ):  # fmt: skip
     """Ask for blocks, those of `send` too, if it is its turn, or else -1; give these to the streams.
 
     Give when to ask again, and whether that SEND was taken.
     """
-    before = (indexed.progress_of(asked, reader), fetcher.state, fetcher.filling)
+    engine = distributors[port]
+    before = (indexed.progress_of(asked, reader), fetcher.state, fetcher.filling, engine.held)
     given_before = engine.position + (engine.planes << 32)
-    following = step_reader(cycle, reader, port, sizes.latency)
+    following = step_reader(cycle, reader, memory_port, sizes.latency)
     if engine.tail - engine.head >= ARRAYS_AHEAD:
         send = -1
     taken = walk_blocks(cycle, fetcher, send, asked, reader, table, blocks, given)
@@ -197,14 +218,15 @@ def _step_distributor(
     if not fetcher.filling and indexed.plan_at(asked) <= cycle:
         fetcher.current, fetcher.kind = indexed.drop_plan(asked)
         fetcher.filling, fetcher.filling_from = 1, cycle + 1
+    _arrive(cycle, engine, fetcher, reader, table, counted)
     if not engine.busy:
-        begins = _begin(cycle, group, engine, bank, streams, lines, table, blocks, given, random, sizes, counted)
+        begins = _begin(cycle, group, engine, port, streams, lines, table, blocks, given, random, sizes, counted)
         following = min(following, begins)
     elif engine.given_from > cycle:
         following = min(following, engine.given_from)
-    else:
-        _distribute(cycle, engine, fetcher, reader, streams, table, sizes, counted, wakes)
-    now = (indexed.progress_of(asked, reader), fetcher.state, fetcher.filling)
+    elif _distribute(cycle, engine, port, distributors, streams, table, sizes, wakes):
+        following = cycle + 1
+    now = (indexed.progress_of(asked, reader), fetcher.state, fetcher.filling, engine.held)
     if before != now or given_before != engine.position + (engine.planes << 32):
         following = cycle + 1
     return min(following, indexed.following_event(cycle, asked, reader)), taken
@@ -215,17 +237,17 @@ def step_distributors(
     cycle, group, check, distributors, fetchers, queue, asked, readers, ports, streams, lines, table, blocks, given,
     random, sizes, counted, wakes,
 ):  # fmt: skip
-    """Check a group's SENDs, and have each bank's fetcher and distributor bring the arrays of its turns."""
+    """Check a group's SENDs, and have each port's fetcher and distributor bring the arrays of its turns."""
     before = check.checking
     send, turn, following = _check(cycle, check, queue, wakes), check.turn, NEVER
-    for bank in range(sizes.sent_banks):
+    for port in range(sizes.sent_ports):
         again, taken = _step_distributor(
-            cycle, group, distributors[bank], bank, send if bank == turn else -1, fetchers[bank], asked[bank],
-            readers[bank], ports[bank], streams, lines, table, blocks, given, random, sizes, counted, wakes,
+            cycle, group, port, distributors, send if port == turn else -1, fetchers[port], asked[port],
+            readers[port], ports[port], streams, lines, table, blocks, given, random, sizes, counted, wakes,
         )  # fmt: skip
         following = min(following, again)
         if taken:
-            check.checking, check.turn = 0, (turn + 1) % sizes.sent_banks
+            check.checking, check.turn = 0, (turn + 1) % sizes.sent_ports
     wakes[FETCHER] = cycle + 1 if check.checking != before else following
 
 
@@ -288,7 +310,7 @@ def _pick(cycle, stream, array, flow, lines, sizes, wakes):
         stream.repeat = 0 if final else stream.repeat + 1
     if final:
         stream.free_from[stream.sending], stream.full_from[stream.sending] = cycle + 1, NEVER
-        stream.sending = (stream.sending + 1) % (BANK_ARRAYS * sizes.sent_banks)
+        stream.sending = (stream.sending + 1) % SLOTS
         wake(wakes, FETCHER, cycle + 1)
     return True
 

@@ -77,7 +77,7 @@ class Sizes(NamedTuple):
     scratch_reads: int
     streams: int  # of digits; 0: products are of float32
     fetchers: int  # that are modelled: one of each group, with integers one of each port
-    sent_banks: int  # of a stream of digits, one for each port of a broadcaster
+    sent_ports: int  # of a broadcaster
     tile_sums: int  # of a lane, of each stream of digits
     sequence_lines: int  # beats of digits that a stream keeps of an array
     line_bytes: int
@@ -122,7 +122,7 @@ def sizes_of(
         scalar_fifo=config.scalar_fifo + ROUND_TRIP,
         streams=config.integer_streams if config.integers else 0,
         fetchers=groups * config.broadcaster_ports,
-        sent_banks=config.broadcaster_ports,
+        sent_ports=config.broadcaster_ports,
         sequence_lines=config.broadcast_words // config.beat_words,
         line_bytes=WORD_BYTES * config.beat_words,
         banks=config.lanes // config.activation_units,
