@@ -71,9 +71,9 @@ class Run:
 
     async def _send(self, ctx):
         for number, (elements, wide, repeats) in enumerate(self._arrays):
-            await self._put(ctx, self._chain.sender.extents[number % SIZES.banks], extent_of(elements, wide, repeats))
+            await self._put(ctx, self._chain.sender.extents[number % SIZES.ports], extent_of(elements, wide, repeats))
             for beat in beats_of(elements, wide, WORDS):
-                await self._put(ctx, self._chain.sender.beats[number % SIZES.banks], beat)
+                await self._put(ctx, self._chain.sender.beats[number % SIZES.ports], beat)
 
     async def _multiply(self, ctx):
         """Give all products; read the sums of the first one again and again while the last ones are worked on."""

@@ -1,13 +1,14 @@
 """Programs of the backward pass with integers."""
 
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any
 
 from etalstm.errors import PlanError
 from etalstm.network.cells.cell import Array, without
 from etalstm.plan.integers.collect import IntegerCollector
 from etalstm.plan.integers.exponents import Exponents
+from etalstm.plan.integers.products import take_weights
 from etalstm.plan.integers.propagation import IntegerPropagation
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import Constant, IntegerArrays, Noted
@@ -143,19 +144,24 @@ class IntegerBackwardStage(BackwardStage):
         """Compute δ of a part of the batch.
 
         Pieces of the products come before each span of cells, and run beside it. What the next cells need is brought as
-        soon as these need their memory no more: while their δ is transposed and summed.
+        soon as these need their memory no more: while their δ is transposed and summed. The weights of the next pieces
+        come behind it: loads work in order.
         """
         every = list(self.spans(step, tiles))
         first_of_next = [next(self.spans(step, tiles)) for _, step, tiles in following]
-        for number, (cells, after) in enumerate(zip_longest(every, [*every[1:], *first_of_next])):
-            first, end = (count * len(products) // len(every) for count in (number, number + 1))
-            emit_all(products[first:end])
+        beside = [products[count * len(products) // len(every) :] for count in range(len(every) + 1)]
+        beside = [some[: len(some) - len(rest)] for some, rest in pairwise(beside)]
+        for cells, after, some, more in zip_longest(every, [*every[1:], *first_of_next], beside, beside[1:]):
+            emit_all(some)
             if not self._has_arrived(cells):
                 self._bring_arriving(cells)
             self._pass_on(cells, self._compute_deltas(cells))
             self._store_deltas(cells)
             if after:
                 self.prepare(after)
+            emit_all(take_weights(more or []))
+            if cells is every[-1]:
+                self._propagation.bring_early(step, tiles)
             self._sum_deltas(cells)
         emit_all(stores)
 

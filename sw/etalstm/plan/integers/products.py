@@ -1,6 +1,6 @@
 """Products of arrays of integers and matrices: which piece is sent when, and which weights are brought for it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -140,12 +140,13 @@ class Columns:
         return self.groups[0].elements
 
 
+_AT_ONCE = 1024  # vectors of weights: others that come in order do not wait for more
 _AHEAD = 2  # arrays that are asked for before those in front of them are multiplied
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A product: what sends an array, and what multiplies it."""
+    """A product: what sends an array, and what multiplies it. Its weights are brought before."""
 
     send: Emit
     multiply: Emit
@@ -156,6 +157,17 @@ class Piece:
         self.multiply()
 
 
+@dataclass(frozen=True)
+class Weights:
+    """What brings a group's weights for the products that follow."""
+
+    bring: Emit
+
+    def __call__(self) -> None:
+        """Bring them."""
+        self.bring()
+
+
 def sent_early(emits: Iterable[Emit]) -> list[Emit]:
     """Have the array of each piece asked for before the pieces in front of it are multiplied.
 
@@ -163,15 +175,31 @@ def sent_early(emits: Iterable[Emit]) -> list[Emit]:
     """
     emits = list(emits)
     sends = [emit.send for emit in emits if isinstance(emit, Piece)]
-    result, sent, number = list[Emit](), 0, 0
+    result, number = take_weights(emits) + sends[: 1 + _AHEAD], 0
     for emit in emits:
         if isinstance(emit, Piece):
+            result.append(emit.multiply)
             number += 1
-            result += sends[sent : number + _AHEAD]
-            sent = max(sent, min(len(sends), number + _AHEAD))
-            emit = emit.multiply
-        result.append(emit)
+            result += sends[number + _AHEAD : number + _AHEAD + 1]
+        else:
+            result.append(emit)
     return result
+
+
+def mixed(emits: Sequence[Emit], others: Sequence[Emit]) -> Iterator[Emit]:
+    """Spread others evenly over some: each comes behind one of these. ``ValueError`` if there are none of these."""
+    if others and not emits:
+        raise ValueError("there is nothing to spread others over")
+    for n, emit in enumerate(emits):
+        yield emit
+        yield from others[len(others) * n // len(emits) : len(others) * (n + 1) // len(emits)]
+
+
+def take_weights(emits: list[Emit]) -> list[Emit]:
+    """Take from a list what brings weights before its first product."""
+    count = next((n for n, emit in enumerate(emits) if not isinstance(emit, Weights)), len(emits))
+    taken, emits[:] = emits[:count], emits[count:]
+    return taken
 
 
 class Multiplier:
@@ -194,7 +222,7 @@ class Multiplier:
     def keep(self, columns: Columns, kind: Traffic = Traffic.WEIGHTS) -> None:
         """Bring a matrix that stays; :meth:`fits` has told that there is room."""
         to = Operand(Memory.WEIGHTS, self._first)
-        self._bring(columns, range(columns.elements), to, kind)
+        emit_all(self._bring(columns, range(columns.elements), to, kind))
         self._kept[columns.key] = to
         self._first += self._vectors(columns)
 
@@ -217,42 +245,43 @@ class Multiplier:
                     f"{2 * block * self._of_row} vectors"
                 )
             most, tiles = min(most, max(1, at_once // tiles)), min(tiles, at_once)
-        products = list[Emit]()
+        weights, products = list[list[Emit]](), list[list[Emit]]()
         for some in cut(len(columns.groups), tiles * self._of_row):
             of_some = Columns(columns.groups[some.first : some.first + some.count], columns.element)
             first = some.first // self._of_row
             after = [Share(each.array, each.sums.at(first * self.of_tile(each.array.sequences))) for each in shares]
             for blocks in spans(array.blocks, most):
-                products += self._multiply(after, blocks, of_some, kept, adds, backward)
-        return products
+                brings, pieces = self._multiply(after, blocks, of_some, kept, adds, backward)
+                weights.append(brings)
+                products.append(pieces)
+        following = [*weights[1:], []]
+        return weights[0] + [emit for pair in zip(products, following, strict=True) for emit in mixed(*pair)]
 
     def _multiply(
         self, shares: Sequence[Share], blocks: Span, columns: Columns, kept: Operand | None, adds: bool, backward: bool
-    ) -> list[Emit]:
-        """Give the products of some blocks of each array; with the first one their weights are brought."""
+    ) -> tuple[list[Emit], list[Emit]]:
+        """Give what brings the weights for some blocks, and their products of each array."""
         block, tiles = self._sent.block, ceil_div(len(columns.groups), self._of_row)
         first = columns.element + blocks.first * block
-        brings: list[Emit] = []
+        brings, pieces = list[Emit](), list[Emit]()
         if kept is None:
             rows = blocks.count * block
             half = (self._end - self._first) // 2 // self._of_row * self._of_row
             weights = Operand(Memory.WEIGHTS, self._first + self._turn % 2 * half)
             self._turn += 1
             kind = shares[0].array.weights
-            brings.append(partial(self._bring, columns, range(first, first + rows), weights, kind))
+            brings = self._bring(columns, range(first, first + rows), weights, kind)
         else:
             rows, weights = columns.elements, kept.at(first * self._of_row)
         touched = ((tiles - 1) * rows + blocks.count * block) * self._of_row
         adds, apart = adds or blocks.first > 0, rows if tiles > 1 else 0
-        products = list[Emit]()
-        for number, share in enumerate(shares):
+        for share in shares:
             product = partial(
                 self._emitter.product, weights, touched, apart, share.sums,
                 tiles * self.of_tile(share.array.sequences), adds=adds, backward=backward,
             )  # fmt: skip
-            multiply = partial(emit_all, [] if number else brings, [product])
-            products.append(Piece(partial(self._send, share.array, blocks, tiles), multiply))
-        return products
+            pieces.append(Piece(partial(self._send, share.array, blocks, tiles), product))
+        return brings, pieces
 
     def _send(self, array: Broadcast, piece: Span, tiles: int) -> None:
         """Send some blocks, once for each tile."""
@@ -266,12 +295,17 @@ class Multiplier:
         """Vectors of the sums of a tile in a stream, for so many sequences."""
         return self._config.tile_sums * self._config.of_stream(sequences)
 
-    def _bring(self, columns: Columns, elements: range, to: Operand, kind: Traffic) -> None:
-        """Load the groups of a tile side by side, tile by tile."""
+    def _bring(self, columns: Columns, elements: range, to: Operand, kind: Traffic) -> list[Emit]:
+        """Give what loads the groups of a tile side by side, tile by tile."""
+        brings = list[Emit]()
         for number, group in enumerate(columns.groups):
             tile, place = divmod(number, self._of_row)
             lane = to.at(tile * len(elements) * self._of_row + place, outer=1, inner=self._of_row)
-            group.bring(self._emitter, lane, elements, kind)
+            for some in cut(len(elements), _AT_ONCE):
+                to_some, first = lane.at(some.first * self._of_row), elements.start + some.first
+                of_some = range(first, first + some.count)
+                brings.append(Weights(partial(group.bring, self._emitter, to_some, of_some, kind)))
+        return brings
 
     def _vectors(self, columns: Columns) -> int:
         return ceil_div(len(columns.groups), self._of_row) * self._of_row * columns.elements

@@ -4,7 +4,17 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
 from etalstm.plan.integers.collect import IntegerCollector
-from etalstm.plan.integers.products import Broadcast, Columns, Multiplier, Share, WeightGroup, convert, sent_early
+from etalstm.plan.integers.products import (
+    Broadcast,
+    Columns,
+    Multiplier,
+    Share,
+    WeightGroup,
+    convert,
+    mixed,
+    sent_early,
+    take_weights,
+)  # fmt: skip
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.integer_arrays import IntegerArrays
 from etalstm.plan.memory.integer_tiling import AREAS
@@ -41,6 +51,7 @@ class IntegerPropagation:
         self._below, self._buffer, self._passed, self._masking = below, buffer, passed, masking
         self._collector = collector
         self._multiplier = Multiplier(config, emitter)
+        self._prepared, self._left = list[Emit](), list[Emit]()
         tiling = arrays.tiling
         names = ["h", *(["x"] if layer.dx else [])]
         self._places = [(name, group) for name in names for group in range(tiling.groups_of(name))]
@@ -84,18 +95,31 @@ class IntegerPropagation:
 
         Those of several parts are all delayed.
         """
-        emit_all(sent_early(self._products(step, tiles, self._at_once)), self._stores(step, tiles, self._at_once))
+        self.bring_early(step, tiles)
+        emit_all([*mixed(self._prepared, self._left)], self._stores(step, tiles, self._at_once))
+        self._prepared, self._left = [], []
+
+    def bring_early(self, step: int, tiles: range) -> None:
+        """Bring the first weights of :meth:`units`, which has nothing else done before."""
+        if not self._prepared:
+            self._prepared = sent_early(self._products(step, tiles, self._at_once))
+            emit_all(take_weights(self._prepared))
 
     def inputs(self, step: int, tiles: range) -> None:
         """Nothing: the inputs' other columns, which leave the layer, are delayed."""
 
     def delayed(self, done: Sequence[Part]) -> tuple[list[Emit], list[Emit]]:
-        """Give the products of the last part that is done, and the stores of that part or of one before it."""
+        """Give the products of the last part that is done, and the stores of that part or of one before it.
+
+        The stores of a whole batch are left to run beside the products of :meth:`units`.
+        """
         products, stores = list[Emit](), list[Emit]()
         for part in done[-1:]:
             products = sent_early(self._products(*part, self._delayed))
         for part in done[: len(done) - self._lag][-1:]:
             stores = self._stores(*part, self._delayed)
+        if self._at_once.count:
+            self._left, stores = stores, []
         return products, stores
 
     def ended(self, done: Sequence[Part]) -> list[Emit]:
