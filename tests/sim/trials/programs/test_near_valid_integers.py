@@ -13,7 +13,7 @@ from etalstm_sim.trials.programs.near_valid import MACHINE, NearValid
 from tests.sim.trials.programs.wrong_models import holds, longer_windows
 
 # Cases of integers: the first of all, those that change a SEND or a PRODUCT, and those that change what a VECTOR does.
-ANY, OF_PRODUCTS, OF_OPERATIONS = 60, 90, 30
+ANY, OF_PRODUCTS, OF_OPERATIONS = 60, 140, 30
 OPERATION = ("op", "a_source", "b_source", "bits")
 
 
