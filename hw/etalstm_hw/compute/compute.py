@@ -115,7 +115,6 @@ class LaneCompute(wiring.Component):
         m.submodules.vector = vector = self.vector_engine
         m.submodules.scheduler = slots = SlotScheduler()
         wiring.connect(m, wiring.flipped(self.vector), vector.i)
-        wiring.connect(m, vector.results, memories.scratch)
         for name in vector.scratch_ports:
             wiring.connect(m, getattr(vector, name), getattr(memories, name))
         m.d.comb += [
@@ -156,7 +155,7 @@ class LaneCompute(wiring.Component):
         connect_coefficients(m, self.units)
         m.d.comb += [
             Cat(pes.activated).eq(Cat(unit.z for unit in self.units).replicate(vector.banks)),
-            pes.outside.eq(self.load.p.data),
+            pes.outside.eq(self.load.p.data if vector.scratch_banks == 1 else 0),
             pes.output_select.eq(vector.output_select),
             vector.result.eq(pes.result),
         ]

@@ -1,11 +1,11 @@
 """The VECTOR engine: element-wise work on the PEs and the activation units of a channel."""
 
 from amaranth.hdl import Array, C, Cat, Module, Mux, Signal
-from amaranth.lib import data, enum, memory, stream, wiring
+from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.compute.elements import ElementWalker
-from etalstm_hw.compute.memory import read_port, scratch_ports
+from etalstm_hw.compute.memory import read_port, scratch_ports, scratch_writes
 from etalstm_hw.compute.operands import OperandReader
 from etalstm_hw.compute.pe import Operation, Output
 from etalstm_hw.contract import (
@@ -147,10 +147,10 @@ class VectorEngine(wiring.Component):
     result : :py:`In(vector_layout(format, lanes))`
         What they pass on.
     outside : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
-        Other writes of the scratch memory, which wait for a cycle without a result. ``memory`` and ``data`` are not
-        looked at: the data go to the PEs' output MUXes.
-    results : :py:`In(memory.WritePort.Signature(...))`
-        The scratch memory's write port.
+        Other writes of the scratch memory, which wait for a cycle without a result in their bank. ``memory`` is not
+        looked at. Where there is one bank, nor are ``data``: they go to the PEs' output MUXes.
+    written0, written1 : :py:`In(memory.WritePort.Signature(...))`
+        The scratch memory's write ports, one for each bank.
     activations : :py:`Out(range(units + 1))`
         Values that enter the activation units in this cycle.
     done : :py:`Out(1)`
@@ -174,9 +174,10 @@ class VectorEngine(wiring.Component):
         self.banks, self.activation_latency = lanes // units, activation_latency
         self.multiply_latency, self.add_latency = multiply_latency, add_latency
         self.scratch_depth, self.queue_depth = scratch_depth, queue_depth
-        vector, address = vector_layout(format, lanes), (scratch_depth - 1).bit_length()
-        ports = scratch_ports(vector, scratch_depth, scratch_reads, scratch_banks)
-        self.scratch_ports = tuple(ports)
+        vector, self.scratch_banks = vector_layout(format, lanes), scratch_banks
+        reads = scratch_ports(vector, scratch_depth, scratch_reads, scratch_banks)
+        ports = reads | scratch_writes(vector, scratch_depth, scratch_banks)
+        self._reads, self.scratch_ports = tuple(reads), tuple(ports)
         self._operands = OperandReader(
             format, lanes, self._sum_bits, scratch_depth=scratch_depth, queue_depth=queue_depth, reads=scratch_reads,
             banks=scratch_banks,
@@ -200,7 +201,6 @@ class VectorEngine(wiring.Component):
                 "output_select": Out(Output),
                 "result": In(vector),
                 "outside": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
-                "results": In(memory.WritePort.Signature(addr_width=address, shape=vector, granularity=1)),
                 "activations": Out(range(units + 1)),
                 "status": Out(Status),
             }
@@ -223,7 +223,7 @@ class VectorEngine(wiring.Component):
             self.issue.eq(walker.o.valid & walker.o.ready),
             self.issue_pe.eq(self.issue & ~activation),
         ]
-        arrival = Arrival(len(self.results.addr), self.banks)
+        arrival = Arrival((self.scratch_depth - 1).bit_length(), self.banks)
         operands = self._read(m, walker)
         self._operate(m, element, select)
         bank_issue, bank = self._activate(m, element, operands.whole, self.issue & activation, arrival)
@@ -237,7 +237,7 @@ class VectorEngine(wiring.Component):
     def _read(self, m, walker):
         """Let the reader of operands have the memories' ports; give the reader."""
         m.submodules.operands = operands = self._operands
-        for name in (*self.scratch_ports, "sums"):
+        for name in (*self._reads, "sums"):
             wiring.connect(m, getattr(operands, name), wiring.flipped(getattr(self, name)))
         wiring.connect(m, wiring.flipped(self.outside_read), operands.outside)
         m.d.comb += [
@@ -384,22 +384,33 @@ class VectorEngine(wiring.Component):
             m.d.sync += mask.eq(selected)
             selected = mask
 
-        banks = Cat((arrival.bank == n).replicate(self.units) for n in range(self.banks))
-        beats = Cat(enable.replicate(self.beat_words) for enable in self.outside.p.enable)
+        banks, written = Cat((arrival.bank == n).replicate(self.units) for n in range(self.banks)), Signal(self.lanes)
+        with m.Switch(arrival.output):
+            with m.Case(Output.PRODUCT):
+                m.d.comb += written.eq(-1)
+            with m.Case(Output.SUM):
+                m.d.comb += written.eq(selected)
+            with m.Case(Output.ACTIVATION):
+                m.d.comb += written.eq(banks)
+        outside = Output.OUTSIDE if self.scratch_banks == 1 else arrival.output
+        conflicts = [self._write_bank(m, bank, valid, arrival, written) for bank in range(self.scratch_banks)]
         m.d.comb += [
-            self.output_select.eq(Mux(valid, arrival.output, Output.OUTSIDE)),
-            self.results.data.eq(self.result),
-            self.results.addr.eq(Mux(valid, arrival.address, self.outside.p.address)),
-            self.outside.ready.eq(~valid),
+            self.output_select.eq(Mux(valid, arrival.output, outside)),
+            self.outside.ready.eq(~Cat(conflicts).any()),
             self.done.eq(valid & arrival.end),
         ]
-        written = {
-            Output.PRODUCT: C(-1, self.lanes),
-            Output.SUM: selected,
-            Output.ACTIVATION: banks,
-            Output.OUTSIDE: beats & self.outside.valid.replicate(self.lanes),
-        }
-        with m.Switch(self.output_select):
-            for output, lanes in written.items():
-                with m.Case(output):
-                    m.d.comb += self.results.en.eq(lanes)
+
+    def _write_bank(self, m, bank, valid, arrival, written):
+        """Write a result to a bank, or what comes from outside; tell whether this has to wait."""
+        port, outside, inside = getattr(self, f"written{bank}"), self.outside.p, self.scratch_banks - 1
+        arrives, mine, data = valid, C(1, 1), self.result
+        if inside:
+            arrives, mine = valid & (arrival.address[0] == bank), outside.address[0] == bank
+            data = Mux(arrives, self.result, outside.data)
+        beats = Cat((enable & mine & self.outside.valid).replicate(self.beat_words) for enable in outside.enable)
+        m.d.comb += [
+            port.addr.eq(Mux(arrives, arrival.address[inside:], outside.address[inside:])),
+            port.data.eq(data),
+            port.en.eq(Mux(arrives, written, beats)),
+        ]
+        return arrives & mine

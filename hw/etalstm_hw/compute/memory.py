@@ -110,11 +110,16 @@ def scratch_ports(vector, depth, reads, banks):
     return {f"scratch{n}": read_port(vector, depth // banks) for n in range(reads * banks)}
 
 
+def scratch_writes(vector, depth, banks):
+    """Name the scratch memory's write ports, with their signatures: one for each bank, with an enable for each lane."""
+    return {f"written{n}": write_port(vector, depth // banks, 1) for n in range(banks)}
+
+
 class ScratchMemory(wiring.Component):
     """The scratch words of all lanes: twice, if any two are read in a cycle; or once, in one or two banks.
 
     Of two banks, the even addresses lie in bank 0, and the odd ones in bank 1. An address inside a bank is half the
-    address. Two banks take no more block RAM than one, unless a bank is too shallow for it.
+    address. Each bank is written by itself. Two banks take no more block RAM than one, unless a bank is too shallow.
 
     Parameters
     ----------
@@ -126,32 +131,24 @@ class ScratchMemory(wiring.Component):
     -------
     scratch0, scratch1 : :py:`Out(memory.ReadPort.Signature(...))`
         Read ports of the copies or banks.
-    scratch : :py:`Out(memory.WritePort.Signature(...))`
-        With an enable for each lane.
+    written0, written1 : :py:`Out(memory.WritePort.Signature(...))`
+        Write ports of the banks, with an enable for each lane. Copies are written together.
     """
 
     def __init__(self, vector, depth, reads, banks):
         self._vector, self._depth, self._banks = vector, depth // banks, banks
         self._ports = scratch_ports(vector, depth, reads, banks)
-        super().__init__(
-            {name: Out(port) for name, port in self._ports.items()} | {"scratch": Out(write_port(vector, depth, 1))}
-        )
+        super().__init__({n: Out(port) for n, port in (self._ports | scratch_writes(vector, depth, banks)).items()})
 
     def elaborate(self, platform):
         """One memory for each read port."""
         m = Module()
-        address, inside = self.scratch.addr, self._banks - 1
         for n, name in enumerate(self._ports):
             storage = memory.Memory(shape=self._vector, depth=self._depth, init=[], attrs=ram_style(self._depth))
             m.submodules[name] = storage
             use(m, getattr(self, name), storage.read_port())
-            port = storage.write_port(granularity=1)
-            mine = address[0] == n if self._banks == 2 else Const(1)
-            m.d.comb += [
-                port.addr.eq(address[inside:]),
-                port.data.eq(self.scratch.data),
-                port.en.eq(self.scratch.en & mine.replicate(len(port.en))),
-            ]
+            port, mine = storage.write_port(granularity=1), getattr(self, f"written{n % self._banks}")
+            m.d.comb += [port.addr.eq(mine.addr), port.data.eq(mine.data), port.en.eq(mine.en)]
         return m
 
 
@@ -177,8 +174,8 @@ class LaneMemories(wiring.Component):
     -------
     weights, bias, scratch0, scratch1, sums : :py:`Out(memory.ReadPort.Signature(...))`
         Read ports.
-    scratch : :py:`Out(memory.WritePort.Signature(...))`
-        Write port of the scratch memory, with an enable for each lane.
+    written0, written1 : :py:`Out(memory.WritePort.Signature(...))`
+        Write ports of the scratch memory, with an enable for each lane.
     new_sums : :py:`Out(memory.WritePort.Signature(...))`
         Write port of the partial sums.
     load : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`

@@ -30,7 +30,7 @@ ELSEWHERE = {
     "streams": "arrays",
     "engines": "reads ended old_from",
     "ended": "engines last",
-    "vector": "writes",
+    "vector": "writes written_banks",
     "load": "current",
     "store": "reading scatter beats_head beats_tail stream_head stream_tail items pushed lasts streams",
     "compressor": "position mask_position read",
@@ -277,8 +277,9 @@ def _writes(out, cycle, channel, m):
     _put_values(out, writer.finals, writer.landed, writer.tail)
     _put_values(out, writer.kinds, writer.head, writer.tail)
     for ahead in range(WRITES):
-        if vector.writes[(cycle + ahead) % WRITES] == cycle + ahead:
-            _put(out, ahead)
+        slot = (cycle + ahead) % WRITES
+        if vector.writes[slot] == cycle + ahead:
+            _put(out, 2 * ahead + vector.written_banks[slot])
 
 
 @compiled

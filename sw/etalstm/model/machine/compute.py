@@ -22,9 +22,9 @@ _OF_BYTES = tuple(int(op) for op in OF_BYTES)
 _LONE = tuple(int(op) for op in OF_ONE_OPERAND)
 
 VECTOR_ENGINE = record(
-    "valid", "op", "a", "b", "keeps", "after", "end", "inner", "outer", "a_bank", "b_bank", "needs_b", "has_b",
-    "has_parameter", "last_write", "units_free", "pe_at", "b_read_at", "sums_at", "waiting_at", "stream", writes=WRITES,
-    bank_read_at=MOST_BANKS,
+    "valid", "op", "a", "b", "keeps", "after", "end", "inner", "outer", "a_bank", "b_bank", "d_bank", "needs_b",
+    "has_b", "has_parameter", "last_write", "units_free", "pe_at", "b_read_at", "sums_at", "waiting_at", "stream",
+    writes=WRITES, written_banks=WRITES, bank_read_at=MOST_BANKS,
 )  # fmt: skip
 """The element at the output, its operands read so far, and until when issued elements keep ports and units busy.
 
@@ -47,6 +47,12 @@ def slot(cycle):
 def _is_activation(engine):
     """Tell whether the activation units execute the element: they pack, too, and do what there is with integers."""
     return engine.op == SIGMOID or engine.op == TANH or engine.op == PACK or engine.op >= OF_INTEGERS
+
+
+@compiled
+def writes_to(cycle, engine, bank):
+    """Tell whether a result is written to a bank in a cycle."""
+    return engine.writes[cycle % WRITES] == cycle and engine.written_banks[cycle % WRITES] == bank
 
 
 @compiled
@@ -90,6 +96,7 @@ def _issue(cycle, engine, sizes, done, counted, wakes):
         engine.pe_at = cycle
     for write in range(first, first if engine.keeps else last + 1):
         engine.writes[write % WRITES] = write
+        engine.written_banks[write % WRITES] = engine.d_bank
     engine.last_write = last
     if engine.a == SCRATCH:
         engine.bank_read_at[engine.a_bank] = cycle
@@ -102,10 +109,11 @@ def _issue(cycle, engine, sizes, done, counted, wakes):
 
 @compiled
 def _find_b(cycle, engine, instruction, sizes):
-    """Find out where the operands of the next element lie; read b with the element before, or keep that one's b."""
+    """Find out where the next element lies and goes to; read b with the element before, or keep that one's b."""
     i, outer, inner = instruction, engine.outer, engine.inner
     engine.a_bank = (i.lane_bank + outer * i.outer_bank + inner * i.inner_bank) % MOST_BANKS
     engine.b_bank = (i.b_bank + outer * i.b_outer_bank + inner * i.b_inner_bank) % MOST_BANKS
+    engine.d_bank = (i.d_bank + outer * i.d_outer_bank + inner * i.d_inner_bank) % MOST_BANKS
     engine.needs_b = sizes.scratch_reads == 1 and engine.b == SCRATCH and engine.op not in _LONE
     engine.has_b = i.b_stays and inner != 0
     free = engine.b_read_at != cycle and engine.bank_read_at[engine.b_bank] != cycle

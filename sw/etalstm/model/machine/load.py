@@ -3,7 +3,7 @@
 from etalstm.model.machine import indexed
 from etalstm.model.machine.axi import beat_at, last_beat, step_sharing_reader, take_beat
 from etalstm.model.machine.codec import begin_decompression, step_decompressor, stream_of, window_of
-from etalstm.model.machine.compute import WRITES
+from etalstm.model.machine.compute import writes_to
 from etalstm.model.machine.latencies import DONE, LOAD_PLANS
 from etalstm.model.machine.queues import offered, take
 from etalstm.model.machine.state import LOAD, LOADS, NEVER, compiled, complete, record
@@ -11,11 +11,15 @@ from etalstm_hw.contract import Counter, Memory
 
 SCRATCH, WEIGHTS, _READ = int(Memory.SCRATCH), int(Memory.WEIGHTS), int(Counter.READ_BEATS)
 
-ENGINE = record("prepared_at", "active", "kind", "current", "reading", "stands_for", "weights_at", "side", "next_side")
+ENGINE = record(
+    "prepared_at", "active", "kind", "current", "reading", "stands_for", "weights_at", "side", "next_side",
+    "turn", "beat", "bank", "turn_bank",
+)  # fmt: skip
 """The instruction that is being requested, and the plan whose beats are taken.
 
 What is read is counted for all channels that the engine `stands_for`. Weights were written last in ``weights_at``, by
-the port ``side`` of each copy.
+the port ``side`` of each copy. The next ``beat`` is written to a vector in ``bank``; ``turn`` vectors are left of this
+turn of the inner loop, which has begun in ``turn_bank``.
 """
 
 
@@ -45,6 +49,8 @@ def _begin(cycle, engine, asked, codec, table, given, channel):
     engine.active = indexed.plan_at(asked) <= cycle
     if engine.active:
         engine.current, engine.kind = indexed.drop_plan(asked)
+        engine.turn, engine.beat = table[engine.current].inner, 0
+        engine.bank = engine.turn_bank = table[engine.current].lane_bank
         if engine.kind == indexed.STREAM:
             instruction = table[engine.current]
             engine.reading = 1
@@ -53,13 +59,31 @@ def _begin(cycle, engine, asked, codec, table, given, channel):
 
 
 @compiled
+def _walk(engine, instruction, sizes):
+    """Go on to the next beat's bank."""
+    engine.beat += 1
+    if engine.beat < sizes.vector_beats:
+        return
+    engine.beat = 0
+    engine.turn -= 1
+    if engine.turn:
+        engine.bank ^= instruction.inner_bank
+    else:
+        engine.turn = instruction.inner
+        engine.turn_bank ^= instruction.outer_bank
+        engine.bank = engine.turn_bank
+
+
+@compiled
 def _take(cycle, engine, asked, reader, codec, instruction, counts, vector, sizes, counted):
     """Take a beat and write one, as far as they are there; tell whether the plan at hand ends."""
-    writable = instruction.memory != SCRATCH or vector.writes[cycle % WRITES] != cycle
+    writable = instruction.memory != SCRATCH or not writes_to(cycle, vector, engine.bank)
     there = beat_at(reader) <= cycle
     if engine.kind == indexed.STREAM:
         beat_last = there and last_beat(reader)
-        took, _, ends = step_decompressor(codec, there and engine.reading, beat_last, writable, counts)
+        took, gave, ends = step_decompressor(codec, there and engine.reading, beat_last, writable, counts)
+        if gave:
+            _walk(engine, instruction, sizes)
         if took:
             take_beat(reader)
             engine.reading = not beat_last
@@ -71,6 +95,7 @@ def _take(cycle, engine, asked, reader, codec, instruction, counts, vector, size
         engine.weights_at, engine.side = cycle, engine.next_side
         engine.next_side = 1 - engine.side
     counted[_READ + instruction.kind] += engine.stands_for
+    _walk(engine, instruction, sizes)
     ends = take_beat(reader)
     if engine.kind == indexed.INDEX:
         indexed.give_index(cycle, asked)

@@ -20,6 +20,7 @@ INSTRUCTION = record(
     "given_number", "last_lanes", "tile", "tiles_per_channel", "single", "map", "row_threshold", "register", "turns",
     "length", "pairs", "text", "own", "wide", "repeats", "adds", "stream",
     "lane_bank", "outer_bank", "inner_bank", "b_bank", "b_outer_bank", "b_inner_bank", "b_stays",
+    "d_bank", "d_outer_bank", "d_inner_bank",
     registers=ADVANCES, amounts=ADVANCES,
 )  # fmt: skip
 """Fields of all opcodes; those of streams hold what was found of the stream. ``text`` is :func:`_texts`.
@@ -28,8 +29,9 @@ INSTRUCTION = record(
 CAST's or SEND's first block among all blocks, or of a LOAD's or STORE's stream among all streams, in the order in which
 the program is executed.
 
-``lane_bank`` is the bank of the scratch memory in which the vectors begin that a STORE or TRANSPOSE reads, or operand a
-of a VECTOR; ``outer_bank`` and ``inner_bank`` are 1 if that stride leads to the other bank. Those of operand b follow.
+``lane_bank`` is the bank of the scratch memory in which the vectors begin that a LOAD writes, or that a STORE or
+TRANSPOSE reads, or operand a of a VECTOR; ``outer_bank`` and ``inner_bank`` are 1 if that stride leads to the other
+bank. Those of operand b and of the results follow.
 ``b_stays`` is 1 if b's inner stride is 0.
 """
 
@@ -45,8 +47,9 @@ _READ = {"lane_bank": "lane_address", "outer_bank": "outer_stride", "inner_bank"
 _OPERANDS = {
     "lane_bank": "a", "outer_bank": "a_outer", "inner_bank": "a_inner",
     "b_bank": "b", "b_outer_bank": "b_outer", "b_inner_bank": "b_inner",
+    "d_bank": "d", "d_outer_bank": "d_outer", "d_inner_bank": "d_inner",
 }  # fmt: skip
-_BANKS = {Opcode.STORE: _READ, Opcode.TRANSPOSE: _READ, Opcode.VECTOR: _OPERANDS}
+_BANKS = {Opcode.LOAD: _READ, Opcode.STORE: _READ, Opcode.TRANSPOSE: _READ, Opcode.VECTOR: _OPERANDS}
 """The addresses and strides, which banks follow from."""
 
 _SAME = frozenset(names_of(INSTRUCTION))
