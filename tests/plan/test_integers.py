@@ -12,6 +12,7 @@ from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
+from etalstm.plan.integers.gradient import IntegerGradientLayer
 from etalstm.plan.memory.integer_tiling import ended_groups
 from etalstm.plan.memory.tiling import Span, cut
 from etalstm.plan.plan import FINISH, Plan
@@ -128,6 +129,14 @@ def test_only_a_plan_with_sums_of_gradients_has_their_low_words_and_finishes_the
     gradients = sum(layer.gradient.vectors for layer in plain.map.layers)
     of_vector = plain.map.memory.vector_bytes * plain.config.channels
     assert summed.footprint()["optimizer"] - plain.footprint()["optimizer"] == gradients * of_vector
+
+
+def test_dw_of_many_steps_is_summed_in_all_of_the_memory_with_goldens_bits(monkeypatch):
+    tiles, choose = [], IntegerGradientLayer._share_memory
+    monkeypatch.setattr(IntegerGradientLayer, "_share_memory", lambda *given: tiles.append(choose(*given)) or tiles[-1])
+    same_training(preset("test-int8"), NetworkShape(3, 40), 5, 52, iterations=1)
+    assert Plan(preset("test-int8"), NetworkShape(3, 40), 5, 51, Execution(arithmetic=INT8)).programs
+    assert (tiles[0], tiles[-1]) == (2, 1)
 
 
 def test_slices_change_nothing():

@@ -19,6 +19,7 @@ from etalstm_hw.contract import Memory, Traffic, VectorOp
 from etalstm_hw.contract.integers import WORD_BYTES
 
 _COPIED = 2  # buffers for what is copied: one loads, one is stored
+_FAR_LONGER = 8  # times
 _FINISHED = 3  # buffers for gradients that get their exponent: one loads, one is worked on, one is stored
 
 
@@ -42,7 +43,7 @@ class IntegerGradientLayer:
         self._config, self._emitter, self._network, self._layer = config, emitter, network, layer
         self._arrays: IntegerArrays = arrays
         self._runs = _runs([step for step in range(network.steps) if step not in skipped])
-        self._multiplier, self._half, self._turn = Multiplier(config, emitter), config.queue_depth // 2, 0
+        self._multiplier, self._turn = Multiplier(config, emitter), 0
         low_words = self._arrays.low_words
         self._given = [(VectorOp.CONVERT, layer.gradient)] + ([(VectorOp.ADD_INTEGERS, low_words)] if low_words else [])
 
@@ -56,11 +57,26 @@ class IntegerGradientLayer:
         slots = min(2 * config.tile_sums, scratch.left // most)
         self._results, self._next = [scratch.take("gradients", most) for _ in range(slots)], 0
         places = [(name, group) for name in OPERANDS for group in range(tiling.groups_of(name))]
-        tiles = max(1, self._half // (config.tile_sums * config.of_stream(most)))
+        tiles = self._share_memory(config.tile_sums * config.of_stream(most), most, len(places))
         for some in cut(len(places), tiles * config.row_vectors):
             self._sum_columns(places[some.first : some.first + some.count])
         if self._arrays.low_words is None:
             self.finish()
+
+    def _share_memory(self, of_tile: int, rows: int, groups: int) -> int:
+        """Choose how much of the sums' memory a run of rows has; give the tiles of columns that it is summed for.
+
+        In halves, the sums of a run are given away while those of the next one are made. But where more tiles have room
+        at once, δ is sent less often. That is worth the wait where a run's columns take far longer to load.
+        """
+        depth, of_row = self._config.queue_depth, self._config.row_vectors
+        in_half, in_all = (max(1, most // of_tile) for most in (depth // 2, depth))
+        loaded, given = self._network.batch.batch * sum(map(len, self._runs)), 2 * WORD_BYTES * rows  # of a group
+        is_far_longer = loaded > _FAR_LONGER * given
+        whole = is_far_longer and ceil_div(groups, in_all * of_row) < ceil_div(groups, in_half * of_row)
+        self._areas, tiles = (1, in_all) if whole else (2, in_half)
+        self._area = depth // self._areas
+        return tiles
 
     def _gather(self) -> None:
         """Copy the shard's δ of all parts of the batch to where it is sent from."""
@@ -95,9 +111,9 @@ class IntegerGradientLayer:
         emitter.store(total, Location(self._layer.bias_gradient, 0), Traffic.WEIGHTS, 1, rows)
 
     def _sum_columns(self, places: list[tuple[str, int]]) -> None:
-        """Sum dW of some groups of columns: of as many runs of rows at a time as half of the sums' memory holds.
+        """Sum dW of some groups of columns: of as many runs of rows at a time as an area of the sums' memory holds.
 
-        They share loads of columns. Sums are given away while those of the next runs are made.
+        They share loads of columns. With two areas, sums are given away while those of the next runs are made.
         """
         tiling = self._arrays.tiling
         columns = Columns(tuple(OperandGroup(self._arrays, *place) for place in places))
@@ -107,10 +123,12 @@ class IntegerGradientLayer:
         emits, left = list[Emit](), list[Emit]()
         runs = list(product(range(tiling.units.channels), range(len(tiling.row_runs))))
         of_run = ceil_div(len(places), self._config.row_vectors) * self._multiplier.of_tile(self._rows(0))
-        for some in cut(len(runs), max(1, self._half // of_run)):
-            half = Operand(Memory.SUMS, self._half * (self._turn % 2))
+        for some in cut(len(runs), max(1, self._area // of_run)):
+            area = Operand(Memory.SUMS, self._area * (self._turn % self._areas))
             self._turn += 1
-            sums = {run: half.at(n * of_run) for n, run in enumerate(runs[some.first : some.first + some.count])}
+            sums = {run: area.at(n * of_run) for n, run in enumerate(runs[some.first : some.first + some.count])}
+            if self._areas == 1:
+                emits, left = emits + left, []
             emits += self._sum(sums, columns) + left
             left = [partial(self._give_all, *run, places, of_one) for run, of_one in sums.items()]
         emit_all(sent_early(emits + left))
