@@ -6,13 +6,13 @@ from amaranth.hdl import Assert, Assume, Cover, Mux, Signal
 from tests.formal.harness import Scoreboard, before, bench, bits, payload, stream_in, stream_out
 from tests.formal.prove import Change, Mutant, Proof, pdr
 
-_LANES, _BEAT_WORDS, _DEPTH = 4, 2, 3
+_LANES, _BEAT_WORDS, _DEPTH = 4, 2, 4
 
 
 def vector_reader(load):
     """Follow one beat: any of any vector. The addresses are proved with LaneWalker; here reads are counted.
 
-    Words of 6 bits, the fewest that a format has; two beats to a vector and a FIFO of 3, so that credits for a whole
+    Words of 6 bits, the fewest that a format has; two beats to a vector and a FIFO of 4, so that credits for a whole
     vector run out. Counts of 2 bits: loops end.
     """
     stream, contract = load("etalstm_hw.stream"), load("etalstm_hw.contract")
@@ -30,9 +30,9 @@ def vector_reader(load):
         ends.eq(ends_inner & (outer + 1 == request.pattern.outer)),
         Assert(~read.valid | (active & (read.p.memory == request.memory))),
         Assert(stream.LANE_OFFSET_BITS > 0),
-        Assert(i.ready == (~active | (reads & ends))),
+        Assert(i.ready == ~active),
         Cover(given & o.p.last & (o.p.lanes == 3)),
-        Cover(reads & ends & taken),
+        Cover(before(m, reads & ends, name="ended") & taken),
         Cover(~o.ready & o.valid & active & ~read.valid),
     ]
     with m.If(reads):
@@ -83,13 +83,14 @@ PROOFS = [
             ),
         ),
         mutants=(
-            _mutant("~active | (taken & walker.ends)", "~active | walker.ends"),
+            _mutant("self.i.ready.eq(~active)", "self.i.ready.eq(~active | walker.ends)"),
             _mutant("active & (free >= span) & ~left[1:].any()", "active & (free != 0) & ~left[1:].any()"),
             _mutant("active & (free >= span) & ~left[1:].any()", "active & (free >= span)"),
             _mutant("walker.step.eq(taken)", "walker.step.eq(self.read.valid)"),
             _mutant("self.i.p.lanes + self._beat_words - 1", "self.i.p.lanes + self._beat_words"),
             _mutant("with m.Elif(taken & walker.ends):", "with m.Elif(taken & walker.ends_inner):"),
-            _mutant("Mux(taken, span, 0) + (fifo.r_rdy & fifo.r_en)", "Mux(taken, span, 0) + fifo.r_en"),
+            _mutant("leaves = fifo.r_rdy & fifo.r_en", "leaves = fifo.r_en"),
+            _mutant("Mux(taken, free - span + leaves, free + leaves)", "free + leaves"),
             _mutant("left.eq(left - 1)", "left.eq(0)"),
             _mutant("route.transpose, walker.ends_inner, walker.ends", "route.transpose, walker.ends, walker.ends"),
             _mutant("arriving.eq(taken)", "arriving.eq(self.read.valid)", "then nothing enters the FIFO"),

@@ -57,6 +57,7 @@ class VectorReader(wiring.Component):
     """Reads the vectors of a pattern and cuts them into beats.
 
     The first read is requested 1 cycle after the pattern is taken. Its first beat comes out 2 cycles after the request.
+    The next pattern is taken 1 cycle after the last request at the soonest: ``i.ready`` comes from a register.
     One beat a cycle, each vector read once. Vectors are read ahead into a FIFO, so that a stall at either end is made
     up for. ``vector`` is looked at only one cycle after a request was taken.
 
@@ -107,7 +108,7 @@ class VectorReader(wiring.Component):
             walker.pattern.eq(self.i.p.pattern),
             walker.start.eq(start),
             walker.step.eq(taken),
-            self.i.ready.eq(~active | (taken & walker.ends)),
+            self.i.ready.eq(~active),
             start.eq(self.i.valid & self.i.ready),
             self.read.valid.eq(active & (free >= span) & ~left[1:].any()),
             self.read.p.memory.eq(request.memory),
@@ -122,7 +123,9 @@ class VectorReader(wiring.Component):
             m.d.sync += span.eq((self.i.p.lanes + self._beat_words - 1) >> (self._beat_words.bit_length() - 1))
         with m.Elif(taken & walker.ends):
             m.d.sync += active.eq(0)
-        m.d.sync += free.eq(free - Mux(taken, span, 0) + (fifo.r_rdy & fifo.r_en))
+        # Whether a request is taken is known last. So both sums are there before, and it only chooses.
+        leaves = fifo.r_rdy & fifo.r_en
+        m.d.sync += free.eq(Mux(taken, free - span + leaves, free + leaves))
         with m.If(taken):
             m.d.sync += left.eq(span)
         with m.Elif(left != 0):

@@ -112,8 +112,11 @@ TRANSPOSER = record("filling", "emptying", "beat", full=2, beats=2)
 
 
 @compiled
-def _take(cycle, engine, queue, log, codec, table, sizes, wakes):
-    """Hand an instruction to the reader of vectors and to scatter or log; tell whether one is at the queue."""
+def _take(cycle, engine, queue, log, codec, table, sizes, reading, wakes):
+    """Hand an instruction to the reader of vectors and to scatter or log; tell whether one is at the queue.
+
+    `reading`: the reader had vectors left before this cycle's.
+    """
     if not offered(queue, cycle):
         engine.prepared_at, engine.to_vectors, engine.to_writer = NEVER, 1, 1
         return False
@@ -125,7 +128,7 @@ def _take(cycle, engine, queue, log, codec, table, sizes, wakes):
     number = queue.current
     instruction = table[number]
     compress, logging = instruction.compressed, log_busy(log)
-    if engine.to_vectors and (compress or not logging) and engine.vectors_left == 0:
+    if engine.to_vectors and (compress or not logging) and not reading:
         engine.to_vectors = 0
         _begin_vectors(cycle, engine, instruction, number, sizes)
         if compress:
@@ -300,8 +303,9 @@ def step_store(
     busy = log_busy(log)
     scattering = engine.scatter_left != 0
     _scatter(cycle, engine, writer, table, sizes)
+    reading = engine.vectors_left != 0
     _read(cycle, engine, vector, table)
-    active = _take(cycle, engine, queue, log, codec, table, sizes, wakes)
+    active = _take(cycle, engine, queue, log, codec, table, sizes, reading, wakes)
     logged, entered = _move_data(cycle, engine, square, log, codec, writer, table, given, channel, counted)
     if busy:
         step_log(cycle, log, table[log.stream], scattering, writer, logged, entered)
