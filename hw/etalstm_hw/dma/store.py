@@ -248,7 +248,7 @@ class StoreEngine(wiring.Component):
             beats.eq(Mux(transpose, beats_of_lane, store.outer * store.inner * self._vector_beats)),
             skip.eq((self.group.first + Mux(elsewhere, square.target, self.group.position)) * self.windows.stride),
         ]
-        bad_field, bad_target = self._check(m, store, square, transpose, elsewhere, compress, beats, size)
+        bad_field, bad_target = self._check(m, store, square, transpose, elsewhere, compress, size)
         self._describe(m, vectors.i.p, scatter.i.p, store, square, transpose)
         m.d.comb += [
             vectors.i.p.route.transpose.eq(transpose),
@@ -297,22 +297,25 @@ class StoreEngine(wiring.Component):
                 m.d.sync += to_write.eq(0)
         return refused
 
-    def _check(self, m, store, square, transpose, elsewhere, compress, beats, size):
-        """Check the instruction: is a field out of range, and does the target lie outside the window?"""
-        bad_field, bad_target = Signal(), Signal()
+    def _check(self, m, store, square, transpose, elsewhere, compress, size):
+        """Check the instruction: was a field out of range, and did the target lie outside the window?
+
+        The answers are a cycle late, as `prepared` is: so no compare lies before the hand-over.
+        """
+        bad_field, bad_target = Signal(reset_less=True), Signal(reset_less=True)
         with m.If(transpose):
-            m.d.comb += bad_field.eq(
+            m.d.sync += bad_field.eq(
                 (square.outer == 0)
                 | (square.rows == 0)
                 | (square.rows > self._lanes)
                 | (square.lanes == 0)
                 | (square.lanes > self._lanes)
             )
-            m.d.comb += bad_target.eq(elsewhere & (square.target >= self.group.size))
+            m.d.sync += bad_target.eq(elsewhere & (square.target >= self.group.size))
         with m.Else():
             readable = (store.memory == Memory.SCRATCH) | (store.memory == Memory.SUMS)
-            m.d.comb += bad_field.eq((beats == 0) | ~readable)
-            m.d.comb += bad_target.eq(compress & ((store.address >= size) | (store.end > size)))
+            m.d.sync += bad_field.eq((store.outer == 0) | (store.inner == 0) | ~readable)
+            m.d.sync += bad_target.eq(compress & ((store.address >= size) | (store.end > size)))
         return bad_field, bad_target
 
     def _refuse(self, m, scatter, log, writer, refused, bad_field):
