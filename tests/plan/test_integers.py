@@ -35,8 +35,24 @@ def same_training(config, network, batch, steps, masked=False, **more):
 
 @pytest.mark.parametrize(
     ("sizes", "batch", "steps"),
-    [((5, 9, 2), 3, 4), ((1, 1), 1, 1), ((17, 24), 2, 5), ((3, 40, 2), 5, 6), ((3, 40, 2), 4, 6), ((70, 20), 9, 3)],
-    ids=["ragged", "single", "wide", "streamed weights", "streamed once a step", "many inputs"],
+    [
+        ((5, 9, 2), 3, 4),
+        ((1, 1), 1, 1),
+        ((17, 24), 2, 5),
+        ((3, 40, 2), 5, 6),
+        ((3, 40, 2), 4, 6),
+        ((3, 72, 2), 4, 4),
+        ((70, 20), 9, 3),
+    ],
+    ids=[
+        "ragged",
+        "single",
+        "wide",
+        "streamed weights",
+        "streamed once a step",
+        "streamed for several areas",
+        "many inputs",
+    ],
 )
 @pytest.mark.parametrize("name", ["test-int8", "sim-int8"])
 def test_has_goldens_bits(name, sizes, batch, steps):

@@ -149,8 +149,8 @@ class IntegerBackwardStage(BackwardStage):
         """
         every = list(self.spans(step, tiles))
         first_of_next = [next(self.spans(step, tiles)) for _, step, tiles in following]
-        beside = [products[count * len(products) // len(every) :] for count in range(len(every) + 1)]
-        beside = [some[: len(some) - len(rest)] for some, rest in pairwise(beside)]
+        ends = (count * len(products) // len(every) for count in range(len(every) + 1))
+        beside = [products[first:end] for first, end in pairwise(ends)]
         for cells, after, some, more in zip_longest(every, [*every[1:], *first_of_next], beside, beside[1:]):
             emit_all(some)
             if not self._has_arrived(cells):

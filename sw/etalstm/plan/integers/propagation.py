@@ -93,16 +93,22 @@ class IntegerPropagation:
     def units(self, step: int, tiles: range) -> None:
         """Sum the units' columns for the step before, and those that share a tile of sums with them.
 
-        Those of several parts are all delayed.
+        Those of several parts are all delayed. What is left to store lies in the area that has its turn last.
         """
         self.bring_early(step, tiles)
-        emit_all([*mixed(self._prepared, self._left)], self._stores(step, tiles, self._at_once))
+        emit_all([*mixed(self._prepared, self._left)])
         self._prepared, self._left = [], []
+        stores, rest = self._stores(step, tiles, self._first), self._at_once.count - self._first.count
+        if rest:
+            others = Span(self._first.count, rest)
+            emit_all(sent_early(self._products(step, tiles, others, stores)))
+            stores = self._stores(step, tiles, others)
+        emit_all(stores)
 
     def bring_early(self, step: int, tiles: range) -> None:
         """Bring the first weights of :meth:`units`, which has nothing else done before."""
         if not self._prepared:
-            self._prepared = sent_early(self._products(step, tiles, self._at_once))
+            self._prepared = sent_early(self._products(step, tiles, self._first))
             emit_all(take_weights(self._prepared))
 
     def inputs(self, step: int, tiles: range) -> None:
@@ -131,9 +137,12 @@ class IntegerPropagation:
             emits += sent_early(self._products(*part, self._delayed)) + self._stores(*part, self._delayed)
         return emits
 
-    def _products(self, step: int, tiles: range, areas: Span) -> list[Emit]:
-        """Give the products of some areas for a part of the batch. All areas but the last one are stored, too."""
-        emits, stores = list[Emit](), list[Emit]()
+    def _products(self, step: int, tiles: range, areas: Span, stores: list[Emit] | None = None) -> list[Emit]:
+        """Give the products of some areas for a part of the batch. All areas but the last one are stored, too.
+
+        Behind those of the first one come `stores` of the area before it.
+        """
+        emits, stores = list[Emit](), stores or []
         for number in range(areas.first, areas.first + areas.count):
             emits += self._multiply(number, step, tiles) + stores
             stores = self._store_area(number, step, tiles)
@@ -177,6 +186,11 @@ class IntegerPropagation:
         """Areas whose sums are made as soon as δ is there."""
         of_units = [first for first, _ in self._areas_of_part if first < self._of_units.count]
         return Span(0, len(of_units) if len(self._parts) == 1 else 0)
+
+    @property
+    def _first(self) -> Span:
+        """Those of them that have their turn before the area does that was the last one."""
+        return Span(0, min(self._at_once.count, self._areas - 1))
 
     @property
     def _delayed(self) -> Span:
