@@ -96,9 +96,7 @@ class IntegerUnit(wiring.Component):
         word = register(m, "word", self._simple(m))
         word = registers(m, "later", self._scaled(m, word, a[:width], exponent), Converter.LATENCY)
         integer = register(m, "integer", quantiser.z)
-        addend, total = Signal(width), Signal(width)
-        m.d.comb += addend.eq(Mux(op == VectorOp.NOTED_SUM, word, integer))
-        kept = self._keep(m, op, quantiser, a[:width], exponent, addend, total)
+        kept, total = self._keep(m, op, quantiser, a[:width], exponent, Mux(op == VectorOp.NOTED_SUM, word, integer))
         with m.Switch(op):
             with m.Case(VectorOp.CONVERT, VectorOp.CONVERT_BYTE):
                 m.d.comb += self.z.eq(converter.z)
@@ -116,8 +114,8 @@ class IntegerUnit(wiring.Component):
                 m.d.comb += self.z.eq(word)
         return m
 
-    def _keep(self, m, op, quantiser, a, exponent, addend, total):
-        """Go on with what is kept of the lane at hand; give it as it is for a result, and the sum plus an `addend`."""
+    def _keep(self, m, op, quantiser, a, exponent, addend):
+        """Go on with what is kept of the lane at hand; give it as it is for a result, and its sum plus an `addend`."""
         rest = Quantiser.LATENCY
         clamped = register(m, "clamped", quantiser.saturated)
         byte = self._byte(m, quantiser, a)
@@ -129,7 +127,7 @@ class IntegerUnit(wiring.Component):
         lanes = [Signal(_Kept(self.format.width), init={"largest": NOTHING_NOTED}, name=f"kept_{n}")
                  for n in range(self._banks)]  # fmt: skip
         before, now, following = lanes[0], Signal(_Kept(self.format.width)), Signal(_Kept(self.format.width))
-        bytes_now = Signal(self.format.width)
+        bytes_now, total = Signal(self.format.width), Signal(self.format.width)
         m.d.comb += [
             bytes_now.eq(Mux(place == 0, 0, before.bytes)),
             bytes_now.word_select(place, _BYTE).eq(byte),
@@ -154,7 +152,7 @@ class IntegerUnit(wiring.Component):
                 m.d.comb += following.sum.eq(0)
         with m.If(registers(m, "valid", self.valid, self.LATENCY)):
             m.d.sync += [each.eq(older) for each, older in zip(lanes, [*lanes[1:], following], strict=True)]
-        return now
+        return now, total
 
     def _byte(self, m, quantiser, a):
         """Give the byte that is wanted of an integer, a cycle after it: 0 of one that is below the threshold."""
