@@ -2,7 +2,7 @@
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.contract import HEADER_BITS, OPCODE_BITS, TARGET_BITS
@@ -12,9 +12,10 @@ from etalstm_hw.stream import CHANNEL_ENGINES, Completed, Dispatched, Waits, unm
 class InstructionQueue(wiring.Component):
     """Holds instructions in order and lets each go when the engines that it names have completed enough.
 
-    One instruction per cycle; an instruction passes an empty queue in three cycles. The first one of the queue waits
-    behind the one at ``o``: when that is taken, the next is there in the next cycle, if its waits are met. A count
-    that reaches what an instruction waits for releases it in the following cycle. Reset empties the queue.
+    One instruction every two cycles; an instruction passes an empty queue in three cycles. The first one of the queue
+    waits in a register behind the one at ``o``: when that is taken, the next is there in the next cycle, if its waits
+    are met. The register is filled again only a cycle later, so that the FIFO behind it does not hang on ``o.ready``.
+    A count that reaches what an instruction waits for releases it in the following cycle. Reset empties the queue.
 
     Parameters
     ----------
@@ -65,8 +66,8 @@ class InstructionQueue(wiring.Component):
         m = Module()
         fields = self.shape.size - HEADER_BITS
         entry = data.StructLayout({"waits": Waits(), "opcode": OPCODE_BITS, "fields": fields})
-        m.submodules.fifo = fifo = SyncFIFOBuffered(width=entry.size, depth=self.depth + self.reserve)
-        arriving, head = entry(fifo.w_data), entry(fifo.r_data)
+        m.submodules.fifo = fifo = SyncFIFO(width=entry.size, depth=self.depth + self.reserve - 1)
+        arriving, head, there = entry(fifo.w_data), Signal(entry, reset_less=True), Signal()
         opcode, payload, valid = Signal(OPCODE_BITS, reset_less=True), Signal(fields, reset_less=True), Signal()
 
         completed, blocked = {name: self.completed[name] for name in CHANNEL_ENGINES}, Signal(4)
@@ -77,18 +78,21 @@ class InstructionQueue(wiring.Component):
             arriving.opcode.eq(self.i.p.word),
             arriving.fields.eq(self.i.p.word[HEADER_BITS:]),
             fifo.w_en.eq(self.i.valid),
+            fifo.r_en.eq(~there),
             self.i.ready.eq(fifo.w_rdy),
             self.o.p.eq(Cat(opcode, C(0, HEADER_BITS - OPCODE_BITS), payload)),
             self.o.valid.eq(valid & ~self.drain),
         ]
 
+        with m.If(~there):
+            m.d.sync += [there.eq(fifo.r_rdy), head.eq(fifo.r_data)]
         with m.If(~valid | (self.o.valid & self.o.ready)):
-            leaves = fifo.r_rdy & ~blocked.any()
-            m.d.comb += fifo.r_en.eq(leaves & ~self.drain)
-            m.d.sync += valid.eq(leaves & ~self.drain)
+            leaves = there & ~blocked.any() & ~self.drain
+            m.d.sync += valid.eq(leaves)
             with m.If(leaves):
-                m.d.sync += [opcode.eq(head.opcode), payload.eq(head.fields)]
-        with m.If(~valid & fifo.r_rdy):
+                m.d.sync += [there.eq(0), opcode.eq(head.opcode), payload.eq(head.fields)]
+        with m.If(~valid & there):
             m.d.comb += self.waits.eq(blocked)
-        m.d.comb += [self.busy.eq(valid | (fifo.level != 0)), self.room.eq(fifo.level < self.depth)]
+        level = fifo.level + there
+        m.d.comb += [self.busy.eq(valid | there | fifo.r_rdy), self.room.eq(level < self.depth)]
         return m

@@ -7,7 +7,7 @@ etalstm_hw.compute.compute and etalstm_hw.machine.channel, `_classify`.
 from etalstm.model.machine import latencies, state
 from etalstm.model.machine.latencies import BUFFERED_FIFO, MAC_SUM
 from etalstm.model.machine.products import old_sums_until
-from etalstm.model.machine.queues import POSITIONS, TIMES, completed_at, met_at, offered, record_pop, take
+from etalstm.model.machine.queues import POSITIONS, TIMES, completed_at, met_at, offered, record_pop, take, there_at
 from etalstm.model.machine.state import NEVER, RING, compiled, complete, record, wake
 from etalstm_hw.config import MOST_BANKS
 from etalstm_hw.contract import OF_BYTES, OF_ONE_OPERAND, SLOTS, Counter, Cycle, Source, VectorOp
@@ -302,7 +302,7 @@ def idle_kind(cycle, channel, m, table, sizes):
     queue, done = m.queues[channel, state.MAC], m.done[channel]
     if engine.valid or (queue.current >= 0 and queue.valid_from <= cycle):
         return _EMPTY
-    if queue.head < queue.tail and queue.pushed[queue.head % RING] + BUFFERED_FIFO <= cycle:
+    if queue.head < queue.tail and there_at(queue) <= cycle:
         instruction = table[queue.numbers[queue.head % RING]]
         if completed_at(done, state.LOAD, instruction.wait_load) + 1 > cycle:
             return _WAIT_LOAD

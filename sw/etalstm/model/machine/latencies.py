@@ -29,6 +29,9 @@ CAPTURE, SUMMED = 1 + INTEGER_PE, 3
 # Amaranth's FIFOs: cycles from a write to the first read. The buffered one has a register behind its memory.
 FIFO, BUFFERED_FIFO = 1, 2
 
+# etalstm_hw.program.queue: cycles from one instruction that leaves the queue's register to the next one.
+REFILL = 2
+
 # hw/sequencer.py: `_QUIET_CYCLES`, then the drain.
 QUIET = 7
 

@@ -5,7 +5,7 @@ clock: ``pushed`` is the cycle in which an entry arrives at the channel.
 """
 
 from etalstm.model.machine import state
-from etalstm.model.machine.latencies import BARRIER, BUFFERED_FIFO, COUNTED, NEWS
+from etalstm.model.machine.latencies import BARRIER, BUFFERED_FIFO, COUNTED, NEWS, REFILL
 from etalstm.model.machine.state import (
     CAST,
     LOAD,
@@ -91,6 +91,16 @@ QUEUE = record(*POSITIONS, "valid_from", "current", "taken", numbers=RING, **TIM
 
 
 @compiled
+def there_at(queue):
+    """Give the cycle from which on a queue's first instruction is in the register behind its FIFO.
+
+    The register is empty for a cycle after the instruction before has left it.
+    """
+    entry = queue.head % RING
+    return max(queue.pushed[entry] + BUFFERED_FIFO, queue.popped[(queue.head - 1) % RING] + REFILL if queue.head else 0)
+
+
+@compiled
 def has_room(queues, engine, depth, cycle):
     """Tell whether an instruction can be put into the queues of an engine in this cycle.
 
@@ -102,7 +112,7 @@ def has_room(queues, engine, depth, cycle):
     for channel in range(len(queues)):
         queue = queues[channel, CAST]
         level = queue.tail - queue.head
-        if level and level - (queue.pushed[queue.head % RING] + BUFFERED_FIFO <= cycle) >= depth - 1:
+        if level and level - (there_at(queue) <= cycle) >= depth - 1:
             return False
     return True
 
@@ -175,7 +185,7 @@ def step_queues(cycle, queues, channel, table, done, wakes):
         if queue.tail == queue.head:
             continue
         first = queue.numbers[queue.head % RING]
-        ready = max(queue.pushed[queue.head % RING] + BUFFERED_FIFO, met_at(table[first], done, channel))
+        ready = max(there_at(queue), met_at(table[first], done, channel))
         if ready > cycle:
             following = min(following, ready)
             continue
