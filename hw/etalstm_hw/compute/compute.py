@@ -69,7 +69,7 @@ class LaneCompute(wiring.Component):
     cycle : :py:`Out(Cycle)`
         What the PEs did, or what held the products back; ``NO_MAC`` if nothing did.
     mac_phase, progress : :py:`Out(1)`
-        An instruction of the engine of products has some to issue; something moved.
+        An instruction of the engine of products has some to issue; something moved in the cycle before.
     activations : :py:`Out(range(activation_units + 1))`
         Values that enter the activation units in this cycle.
     """
@@ -136,10 +136,8 @@ class LaneCompute(wiring.Component):
         self._multiply(m, memories, pes, vector, slots)
         self._check(m, memories, self._load(m, memories, vector))
         scalars = [getattr(self, name) for name in self.streams]
-        moves = [(s.valid & s.ready) for s in (self.mac, self.vector, *scalars, self.load, self.read)]
-        m.d.comb += self.progress.eq(
-            Cat(moves).any() | (self.cycle == Cycle.MAC) | vector.issue | vector.activations.any()
-        )
+        moves = [(s.valid & s.ready) for s in (self.mac, *scalars, self.load, self.read)]
+        m.d.sync += self.progress.eq(Cat(moves).any() | (self.cycle == Cycle.MAC) | vector.in_flight)
         return m
 
     def _multiply(self, m, memories, pes, vector, slots):
@@ -199,16 +197,18 @@ class LaneCompute(wiring.Component):
                 m.d.sync += self.load_status.eq(Status.BAD_FIELD)
             with m.Elif(memories.no_address | beyond_scratch):
                 m.d.sync += self.load_status.eq(Status.BAD_ADDRESS)
-        request = self.read.p
-        with m.If(self.read.valid & self.read.ready & (self.read_status == Status.IDLE)):
-            beyond, known = Const(0), Const(0)
-            for memory in self.READABLE:
-                known |= request.memory == memory
-                beyond |= (request.memory == memory) & (request.address >= self._depths[memory])
-            with m.If(~known):
-                m.d.sync += self.read_status.eq(Status.BAD_FIELD)
-            with m.Elif(beyond):
-                m.d.sync += self.read_status.eq(Status.BAD_ADDRESS)
+        # Whether a read is taken is known late. So it is checked in the cycle after.
+        request, taken, verdict = self.read.p, Signal(), Signal(Status, reset_less=True)
+        beyond, known = Const(0), Const(0)
+        for memory in self.READABLE:
+            known |= request.memory == memory
+            beyond |= (request.memory == memory) & (request.address >= self._depths[memory])
+        m.d.sync += [
+            taken.eq(self.read.valid & self.read.ready),
+            verdict.eq(Mux(known, Mux(beyond, Status.BAD_ADDRESS, Status.IDLE), Status.BAD_FIELD)),
+        ]
+        with m.If(taken & (self.read_status == Status.IDLE)):
+            m.d.sync += self.read_status.eq(verdict)
 
 
 class Compute(LaneCompute):

@@ -72,7 +72,7 @@ class ElementWalker(wiring.Component):
         Elements.
     following, follows : :py:`Out(...)`
         The element that comes to ``o`` next, and whether it is there: it comes when ``o`` is taken, or empty. It may
-        turn out to be one that may not be executed.
+        turn out to be one that may not be executed, or that does not exist, as the instruction has none.
     status : :py:`Out(Status)`
         ``BAD_FIELD`` or ``BAD_ADDRESS`` from the first element that may not be executed until reset, otherwise
         ``IDLE``. That element is not given out, nor is any after it.
@@ -99,8 +99,8 @@ class ElementWalker(wiring.Component):
         advance, empty = Signal(), Signal()
         m.d.comb += [
             empty.eq((i.outer == 0) | (i.inner == 0)),
-            self.follows.eq(self.i.valid & ~empty & (self.status == Status.IDLE)),
-            advance.eq(self.follows & (~valid | (self.o.valid & self.o.ready))),
+            self.follows.eq(self.i.valid & (self.status == Status.IDLE)),
+            advance.eq(self.follows & ~empty & (~valid | (self.o.valid & self.o.ready))),
             *(following[name].eq(i[name]) for name in ("op", "a_source", "b_source", "bits")),
             self.i.ready.eq(advance & following.end),
             self.o.p.eq(element),
@@ -128,6 +128,10 @@ class ElementWalker(wiring.Component):
         inner, outer = (Signal(COUNT_BITS, name=name, reset_less=True) for name in ("inner", "outer"))
         inner_now, outer_now = (Signal(COUNT_BITS, name=f"{name}_now") for name in ("inner", "outer"))
         inner_ends, of_bytes = Signal(), Const(0)
+        b_stays = Signal(
+            reset_less=True
+        )  # in an inner loop, so it is looked at only when the instruction has been there
+        m.d.sync += b_stays.eq(i.b_inner == 0)
         if self._integers:
             of_bytes = Cat(i.op == op for op in OF_BYTES).any()
         m.d.comb += [
@@ -137,7 +141,7 @@ class ElementWalker(wiring.Component):
             following.place.eq(inner_now),
             following.keeps.eq(of_bytes & ~inner_ends & (following.place != WORD_BYTES - 1)),
             following.after.eq(i.serial & turns & ~fresh),
-            following.same_b.eq((i.b_inner == 0) & ~turns),
+            following.same_b.eq(b_stays & ~turns),
             following.end.eq(inner_ends & (outer_now + 1 == i.outer)),
         ]
         with m.If(advance):

@@ -153,6 +153,8 @@ class VectorEngine(wiring.Component):
         The scratch memory's write ports, one for each bank.
     activations : :py:`Out(range(units + 1))`
         Values that enter the activation units in this cycle.
+    in_flight : :py:`Out(1)`
+        Elements have been issued whose results are not written.
     done : :py:`Out(1)`
         With an instruction's last write.
     busy : :py:`Out(1)`
@@ -183,7 +185,7 @@ class VectorEngine(wiring.Component):
             banks=scratch_banks,
         )  # fmt: skip
         super().__init__(
-            {name: Out(1) for name in ("issue", "issue_pe", "waiting", "valid", "done", "busy")}
+            {name: Out(1) for name in ("issue", "issue_pe", "waiting", "valid", "in_flight", "done", "busy")}
             | {name: In(1) for name in ("drain", "pes_free", "sums_free")}
             | {name: Out(vector) for name in ("a", "b", "outside_data")}
             | {
@@ -214,12 +216,18 @@ class VectorEngine(wiring.Component):
             scratch_depth=self.scratch_depth, queue_depth=self.queue_depth, last_op=self._last
         )
         wiring.connect(m, wiring.flipped(self.i), walker.i)
-        element = walker.o.p
-        activation, select, in_flight = Signal(), Signal(), Signal()
+        element, following = walker.o.p, walker.following
+        # Of the element at hand, found out when it comes, to keep them out of the decision to issue.
+        activation, select, arithmetic = (Signal(reset_less=True) for _ in range(3))
+        selects = (following.op == VectorOp.SELECT) | (following.op == VectorOp.SELECT_ZERO)
+        with m.If(walker.follows & (self.issue | ~walker.o.valid)):
+            m.d.sync += [
+                activation.eq(Cat(following.op == op for op in self._functions).any()),
+                select.eq(selects),
+                arithmetic.eq(following.op.matches(*_SUMS) | selects),
+            ]
         m.d.comb += [
             self.status.eq(walker.status),
-            activation.eq(Cat(element.op == op for op in self._functions).any()),
-            select.eq((element.op == VectorOp.SELECT) | (element.op == VectorOp.SELECT_ZERO)),
             self.issue.eq(walker.o.valid & walker.o.ready),
             self.issue_pe.eq(self.issue & ~activation),
         ]
@@ -227,11 +235,10 @@ class VectorEngine(wiring.Component):
         operands = self._read(m, walker)
         self._operate(m, element, select)
         bank_issue, bank = self._activate(m, element, operands.whole, self.issue & activation, arrival)
-        arithmetic = element.op.matches(*_SUMS) | select
-        self._schedule(m, element, activation, arithmetic, walker.o, operands, in_flight)
-        arriving = self._follow_results(m, element, arithmetic, bank_issue, bank, in_flight)
+        self._schedule(m, element, activation, arithmetic, walker.o, operands)
+        arriving = self._follow_results(m, element, arithmetic, bank_issue, bank)
         self._write(m, arriving, element)
-        m.d.comb += self.busy.eq(self.i.valid | walker.o.valid | in_flight)
+        m.d.comb += self.busy.eq(self.i.valid | walker.o.valid | self.in_flight)
         return m
 
     def _read(self, m, walker):
@@ -304,11 +311,13 @@ class VectorEngine(wiring.Component):
             self.activations.eq(Mux(running, self.units, 0)),
             self.valid.eq(running),
         ]
-        self._vector_waits = read | running
+        self._vector_stays = read | (running & (bank != self.banks - 1))
         return running & ~kept, following
 
-    def _schedule(self, m, element, activation, arithmetic, elements, operands, in_flight):
+    def _schedule(self, m, element, activation, arithmetic, elements, operands):
         """Issue an element unless it would overtake a result, the units that it needs are taken, or the engine drains.
+
+        Whether the port of the partial sums is free is known last. So `able` is all but that.
 
         `horizon` counts the cycles until the last write that is under way, `pause` those until the activation units
         can take a vector.
@@ -318,21 +327,17 @@ class VectorEngine(wiring.Component):
         horizon = Signal(range(max(product, total, last) + 1))
         pause = Signal(range(self.banks + 1))
         earliest, latest = Signal.like(horizon), Signal.like(horizon)
-        ready, lacks_pes = Signal(), Signal()
+        able, lacks_pes = Signal(), Signal()
+        sums_there = (element.a_source != Source.SUMS) | self.sums_free
         m.d.comb += [
             earliest.eq(Mux(activation, first, Mux(arithmetic, total, product))),
             latest.eq(Mux(activation, last, earliest)),
-            operands.may_read.eq(~(element.after & in_flight) & ~self.drain),
-            ready.eq(
-                (earliest > horizon)
-                & ~(activation & (pause != 0))
-                & operands.may_read
-                & operands.ready
-                & ((element.a_source != Source.SUMS) | self.sums_free)
-            ),
+            operands.may_read.eq(~(element.after & self.in_flight) & ~self.drain),
+            able.eq((earliest > horizon) & ~(activation & (pause != 0)) & operands.may_read & operands.ready),
             lacks_pes.eq(~self.pes_free & ~activation),
-            elements.ready.eq(ready & ~lacks_pes),
-            self.waiting.eq(elements.valid & ready & lacks_pes),
+            operands.able.eq(elements.valid & able & ~lacks_pes),
+            elements.ready.eq(able & ~lacks_pes & sums_there),
+            self.waiting.eq(elements.valid & able & lacks_pes & sums_there),
         ]
         m.d.sync += [horizon.eq(Mux(horizon == 0, 0, horizon - 1)), pause.eq(Mux(pause == 0, 0, pause - 1))]
         with m.If(self.issue):
@@ -340,7 +345,7 @@ class VectorEngine(wiring.Component):
             with m.If(activation):
                 m.d.sync += pause.eq(self.banks - 1)
 
-    def _follow_results(self, m, element, arithmetic, bank_issue, bank, in_flight):
+    def _follow_results(self, m, element, arithmetic, bank_issue, bank):
         """Delay the address and lanes of each result until the result is there; give those that arrive.
 
         Those of products and sums set out with the issue, those of a bank of lanes when it enters the activation units.
@@ -364,7 +369,7 @@ class VectorEngine(wiring.Component):
             if n + 1 == unit:
                 with m.If(bank_issue):
                     m.d.sync += [stage.eq(bank), valid[n].eq(1)]
-        m.d.comb += in_flight.eq(valid.any() | self._vector_waits)
+        m.d.sync += self.in_flight.eq(valid[1:].any() | self.issue | bank_issue | self._vector_stays)
         return valid[0], stages[0]
 
     def _write(self, m, arriving, element):

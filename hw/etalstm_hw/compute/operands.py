@@ -53,8 +53,8 @@ class OperandReader(wiring.Component):
         The element at hand, and that which comes with or after its issue.
     valid, follows : :py:`In(1)`
         They are there. In the cycle of an issue, or without an element at hand, the following one becomes that.
-    may_read, issue : :py:`In(1)`
-        The element at hand may read, is issued.
+    may_read, able, issue : :py:`In(1)`
+        The element at hand may read; is issued if the port of the partial sums lets it; is issued.
     ready : :py:`Out(1)`
         It can be issued, as far as its operands go.
     parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
@@ -65,6 +65,7 @@ class OperandReader(wiring.Component):
         Read port of the partial sums; an enable takes it for that cycle.
     outside : :py:`In(stream.Signature(scratch_depth))`
         Addresses of other reads of the scratch memory. They wait for a cycle in which no b is read, and not their bank.
+        An element that only waits for the partial sums reads as if it were issued. So these do not hang on it.
     outside_data : :py:`Out(vector_layout(format, lanes))`
         What they have read, one cycle later.
     a, b : :py:`Out(vector_layout(format, lanes))`
@@ -81,7 +82,7 @@ class OperandReader(wiring.Component):
         self._ports = list(scratch_ports(vector, scratch_depth, reads, banks))
         sums = data.ArrayLayout(sum_bits, lanes)
         super().__init__(
-            {name: In(1) for name in ("valid", "follows", "may_read", "issue")}
+            {name: In(1) for name in ("valid", "follows", "may_read", "able", "issue")}
             | {name: In(Element()) for name in ("element", "following")}
             | {name: In(port) for name, port in scratch_ports(vector, scratch_depth, reads, banks).items()}
             | {name: Out(vector) for name in ("a", "b", "outside_data")}
@@ -106,7 +107,7 @@ class OperandReader(wiring.Component):
             a_scratch.eq(element.a_source == Source.SCRATCH),
             next_b_scratch.eq((following.b_source == Source.SCRATCH) & has_b),
             self.sums.addr.eq(element.a),
-            self.sums.en.eq(self.issue & (element.a_source == Source.SUMS)),
+            self.sums.en.eq(self.able & (element.a_source == Source.SUMS)),
         ]
         with m.If(advance):
             m.d.sync += b_scratch.eq(next_b_scratch)
@@ -131,7 +132,7 @@ class OperandReader(wiring.Component):
         """Read both operands in the cycle of the issue, reads from outside by a's port; give where they are then."""
         element, reads_a = self.element, Signal()
         m.d.comb += [
-            reads_a.eq(self.issue & a_scratch),
+            reads_a.eq(self.able & a_scratch),
             self.outside.ready.eq(~reads_a),
             self.scratch0.en.eq(reads_a | self.outside.valid),
             self.scratch0.addr.eq(Mux(reads_a, element.a, self.outside.p)),
@@ -148,10 +149,10 @@ class OperandReader(wiring.Component):
         """
         element, following = self.element, self.following
         clash, there, arrives, bank = Signal(reset_less=True), Signal(), Signal(), Signal(reset_less=True)
-        may_be_ahead, reads_a, reads_b, ahead = Signal(), Signal(), Signal(), Signal()
+        may_be_ahead, reads_a, reads_b, reads_next = Signal(), Signal(), Signal(), Signal()
         a_in, b_in, next_in = (self._bank(address) for address in (element.a, element.b, following.b))
         m.d.comb += [
-            reads_a.eq(self.issue & a_scratch),
+            reads_a.eq(self.able & a_scratch),
             reads_b.eq(self.valid & self.may_read & b_scratch & ~there),
             # All but the issue, which is known last.
             may_be_ahead.eq(
@@ -159,7 +160,7 @@ class OperandReader(wiring.Component):
                 & ~reads_b
                 & ~(self.valid & a_scratch & (a_in == next_in))
             ),
-            ahead.eq(may_be_ahead & (self.issue | ~self.valid)),
+            reads_next.eq(may_be_ahead & (self.able | ~self.valid)),
         ]
         with m.If(advance):
             m.d.sync += there.eq(following.same_b | may_be_ahead)
@@ -173,8 +174,11 @@ class OperandReader(wiring.Component):
         words = Array(getattr(self, name).data.as_value() for name in self._ports)[bank]
         m.d.comb += self.outside_data.eq(words)
         outside_in = self._bank(self.outside.p)
-        m.d.comb += self.outside.ready.eq(~reads_b & ~ahead & ~(reads_a & (a_in == outside_in)))
-        m.d.sync += [arrives.eq(reads_b | ahead), bank.eq(Mux(reads_b, b_in, Mux(ahead, next_in, outside_in)))]
+        m.d.comb += self.outside.ready.eq(~reads_b & ~reads_next & ~(reads_a & (a_in == outside_in)))
+        m.d.sync += [
+            arrives.eq(reads_b | (may_be_ahead & (self.issue | ~self.valid))),
+            bank.eq(Mux(reads_b, b_in, Mux(reads_next, next_in, outside_in))),
+        ]
         with m.If(arrives):
             m.d.sync += self._kept.eq(words)
         for n, name in enumerate(self._ports):
@@ -183,7 +187,7 @@ class OperandReader(wiring.Component):
             m.d.comb += [
                 of_a.eq(reads_a & (a_in == n)),
                 of_b.eq(reads_b & (b_in == n)),
-                of_next.eq(ahead & (next_in == n)),
+                of_next.eq(reads_next & (next_in == n)),
                 port.en.eq(of_a | of_b | of_next | self.outside.valid),
                 port.addr.eq(addresses[Cat(of_b | of_next, of_b | of_a)]),
             ]

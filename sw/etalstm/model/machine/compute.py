@@ -63,8 +63,10 @@ def _read_b(cycle, engine):
 
 
 @compiled
-def _blocked_until(cycle, engine, products, sizes):
-    """Read ahead what the element needs; give the first cycle in which it may be issued, as far as the PEs let it."""
+def _blocked_until(cycle, engine, sizes):
+    """Read ahead what the element needs; give the first cycle in which it may be issued, as far as the PEs and the port
+    of the sums let it.
+    """
     alone = engine.op in _LONE
     first = cycle
     if engine.after and cycle <= engine.last_write:
@@ -76,8 +78,6 @@ def _blocked_until(cycle, engine, products, sizes):
     if not alone and engine.a == PARAMETER and engine.b == PARAMETER and not engine.has_parameter:
         engine.has_parameter = 1
         first = cycle + 1
-    if sizes.streams and engine.a == SUMS:
-        first = max(first, old_sums_until(cycle, products[engine.stream], sizes.tile_sums))
     if _is_activation(engine):
         return max(first, engine.units_free, engine.last_write - latencies.WRITE_ACTIVATION + 1)
     earliest = latencies.WRITE_PRODUCT if engine.op == MULTIPLY else latencies.WRITE_SUM
@@ -122,6 +122,21 @@ def _find_b(cycle, engine, instruction, sizes):
 
 
 @compiled
+def _keeps_others_out(cycle, engine, queue, table, sizes):
+    """Keep reads from outside from the scratch memory, if the next element's b would be read with the one at hand.
+
+    That one waits for nothing but the port of the sums.
+    """
+    if sizes.scratch_reads != 1 or engine.b_read_at == cycle or not offered(queue, cycle):
+        return
+    i = table[queue.current]
+    begins, stays = engine.inner == 0, i.b_stays and engine.inner != 0
+    after = i.serial and begins and engine.outer != 0
+    if i.b_source == SCRATCH and i.op not in _LONE and not after and not stays:
+        engine.b_read_at = cycle
+
+
+@compiled
 def _advance(cycle, engine, instruction, sizes):
     """Put the instruction's next element to the output, and read its b if it can be; tell whether it is the last."""
     engine.valid = 1
@@ -149,17 +164,21 @@ def step_vector(cycle, engine, products, queue, table, sizes, done, counted, wak
     """
     issued, following = False, cycle + 1
     if engine.valid:
-        free = _blocked_until(cycle, engine, products, sizes)
+        free = _blocked_until(cycle, engine, sizes)
         if free > cycle:
             following = free
         else:
-            activation = _is_activation(engine)
             shared = sizes.elementwise + sizes.forward + sizes.backward > 0
-            issued = activation or not shared or slot(cycle) < sizes.elementwise
+            has_pes = _is_activation(engine) or not shared or slot(cycle) < sizes.elementwise
+            of_sums = sizes.streams and engine.a == SUMS
+            has_sums = not of_sums or old_sums_until(cycle, products[engine.stream], sizes.tile_sums) <= cycle
+            issued = has_pes and has_sums
             if issued:
                 _issue(cycle, engine, sizes, done, counted, wakes)
-            else:
+            elif has_sums:
                 engine.waiting_at = cycle
+            elif has_pes:
+                _keeps_others_out(cycle, engine, queue, table, sizes)
     if not engine.valid or issued:
         engine.valid = 0
         if offered(queue, cycle):
