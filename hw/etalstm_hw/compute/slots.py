@@ -26,21 +26,21 @@ class SlotScheduler(wiring.Component):
     slots : :py:`In(Slots())`
         Constant from reset to reset.
     elementwise, forward, backward : :py:`Out(1)`
-        Work of this kind may use the PEs in this cycle.
+        Work of this kind may use the PEs in this cycle. In the first cycle after a reset, any may; there is none yet.
     """
 
     def __init__(self):
-        super().__init__({"slots": In(Slots())} | {name: Out(1) for name in Slots().members})
+        super().__init__({"slots": In(Slots())} | {name: Out(1, init=1) for name in Slots().members})
 
     def elaborate(self, platform):
-        """Count; compare the reversed count with the borders between the kinds of work."""
+        """Compare the reversed count of the next cycle with the borders between the kinds of work."""
         m = Module()
-        count, fixed = Signal(range(SLOTS)), Signal()
+        count, fixed = Signal(range(SLOTS), init=1), Signal()
         position = Cat(reversed(count))
         mac_position = position - self.slots.elementwise
         m.d.sync += count.eq(count + 1)
-        m.d.comb += [
-            fixed.eq(self.slots.as_value().any()),
+        m.d.comb += fixed.eq(self.slots.as_value().any())
+        m.d.sync += [
             self.elementwise.eq(~fixed | (mac_position < 0)),
             self.forward.eq(~fixed | ((mac_position >= 0) & (mac_position < self.slots.forward))),
             self.backward.eq(~fixed | ((mac_position >= 0) & (mac_position < self.slots.backward))),
