@@ -113,7 +113,7 @@ class Channel(wiring.Component):
     status, engine : :py:`Out(Status)`, :py:`Out(Engine)`
         ``IDLE``, or an error and who made it.
     cycle : :py:`Out(Cycle)`
-        What the PEs did in this cycle, or why nothing.
+        What the PEs did in the cycle before, or why nothing.
     mac_phase : :py:`Out(1)`
         A MAC instruction has MACs to issue.
     activations : :py:`Out(range(activation_units + 1))`
@@ -299,13 +299,11 @@ class Channel(wiring.Component):
 
     def _classify(self, m, compute, queues, transfers):
         """Say what kind of cycle this is, and whether there is anything left or something moves."""
-        waits = queues["mac"].waits
         engines_busy = compute.mac_busy | compute.vector_busy | transfers
         m.d.comb += [
             self.busy.eq(engines_busy | Cat(queue.busy for queue in queues.values()).any()),
             self.mac_phase.eq(compute.mac_phase),
             self.activations.eq(compute.activations),
-            self.cycle.eq(compute.cycle),
         ]
         m.d.sync += self.progress.eq(
             compute.progress
@@ -314,8 +312,12 @@ class Channel(wiring.Component):
             | self.load_beats
             | self.store_beats
         )
-        with m.If(compute.cycle == Cycle.NO_MAC):
-            with m.If(~self.busy):
+        # What the PEs did is known late. So the choice is made a cycle later.
+        did, waits, busy = Signal(Cycle, init=Cycle.NO_MAC), Signal(len(_WAITS)), Signal()
+        m.d.sync += [did.eq(compute.cycle), waits.eq(queues["mac"].waits), busy.eq(self.busy)]
+        m.d.comb += self.cycle.eq(did)
+        with m.If(did == Cycle.NO_MAC):
+            with m.If(~busy):
                 m.d.comb += self.cycle.eq(Cycle.IDLE)
             for n, kind in reversed(list(enumerate(_WAITS))):
                 with m.If(waits[n]):

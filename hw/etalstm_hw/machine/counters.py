@@ -32,7 +32,10 @@ class Activity(data.StructLayout):
 
 
 def activity_of(m: Module, channels: list, activation_units: int):
-    """Give the sum of what channels did two cycles before; their resets do not clear it, so their last cycle counts."""
+    """Give the sum of what channels did two cycles before; their resets do not clear it, so their last cycle counts.
+
+    The kind of a cycle comes a cycle after it, from a register that the reset clears: as idle as the last cycle was.
+    """
     activity = Signal(Activity(len(channels), activation_units), name="summed", reset_less=True)
 
     def total(values):
@@ -45,7 +48,7 @@ def activity_of(m: Module, channels: list, activation_units: int):
         return [total([getattr(c, beats) & (getattr(c, kind) == traffic) for c in channels]) for traffic in Traffic]
 
     m.d.sync += [
-        *(activity.cycles[kind].eq(total([channel.cycle == kind for channel in channels])) for kind in Cycle),
+        *(activity.cycles[kind].eq(sum([channel.cycle == kind for channel in channels], start=0)) for kind in Cycle),
         activity.mac_phase.eq(total([channel.mac_phase for channel in channels])),
         activity.activations.eq(total([channel.activations for channel in channels])),
         *(
