@@ -126,11 +126,14 @@ class Top(wiring.Component):
             self.running.eq(running),
             self.failed.eq(self.interrupt & (sequencer.status != Status.DONE)),
         ]
-        for reading, group in [(rows, groups.branches[0]), *zip(broadcasters, groups.broadcasters, strict=True)]:
+        # As the channels do, a broadcaster hears of the drain late: see `_watch`.
+        drains = [delayed(m, sequencer.drain, 1, name=f"drain{n}") for n in range(len(broadcasters))]
+        groups_read = [groups.branches[0], *groups.broadcasters]
+        for reading, group, drain in zip((rows, *broadcasters), groups_read, (sequencer.drain, *drains), strict=True):
             m.d.comb += [
                 reading.windows.eq(registers.windows),
                 reading.group.eq(group),
-                reading.drain.eq(sequencer.drain),
+                reading.drain.eq(drain),
                 reading.stored_by_all.eq(stored.count),
             ]
         m.d.comb += [broadcaster.send_zeros.eq(registers.send_zeros) for broadcaster in broadcasters]
@@ -246,10 +249,12 @@ class Top(wiring.Component):
         """
         heard = ~lingering(m, ~sequencer.drain, ROUND_TRIP, name="unheard")
         reports = [branch.report for branch in tree]
+        # Whether a broadcaster is busy is known late in a cycle. Who gets its last scalar tells later still.
+        sending = [delayed(m, broadcaster.busy, 1, name=f"sending{n}") for n, broadcaster in enumerate(broadcasters)]
         m.d.comb += [
             sequencer.refusal.eq(Mux(groups.valid, rows.status, Status.BAD_FIELD)),
             sequencer.busy.eq(
-                Cat(unit.busy for unit in (*reports, *broadcasters)).any()
+                Cat(*(report.busy for report in reports), *sending).any()
                 | lingering(m, posted, ROUND_TRIP, name="underway")
             ),
             sequencer.dma_busy.eq(
