@@ -3,7 +3,7 @@
 from amaranth.asserts import AnyConst
 from amaranth.hdl import Array, Assert, Assume, Cover, Module, Mux, Signal
 
-from tests.formal.harness import constant, free, stream_out
+from tests.formal.harness import after_reset, constant, free, stream_out
 from tests.formal.prove import Change, Mutant, Proof, pdr
 
 _INDEX, _TURN, _LENGTH = 3, 2, 3  # bits
@@ -114,6 +114,7 @@ def loops(load):
     m.d.sync += still.eq(Mux(moves | ~unit.valid, 0, still + 1))
     m.d.comb += [
         Assume(unit.length <= _LINES),
+        Assume(after_reset(m) | ~unit.valid),  # the buffer is empty
         Assume(unit.word[: len(word)] == word),
         Assume(unit.error == error),
         Assume(unit.damaged == damaged),
@@ -168,7 +169,11 @@ PROOFS = [
             Change("etalstm_hw.program.buffer", "NUMBER_BITS = 32", f"NUMBER_BITS = {_INDEX}"),
         ),
         mutants=(
-            _mutant("inner.active & (self.number == inner.end)", "self.number == inner.end"),
+            _mutant("self.number + 1 == inner.end", "self.number == inner.end"),
+            _mutant("at_end.eq(self.number == stack[1].end)", "at_end.eq(0)"),
+            _mutant("[at_end.eq(0), past_all.eq(0)]", "past_all.eq(0)"),
+            _mutant("[at_end.eq(0), past_all.eq(0)]", "at_end.eq(0)"),
+            _mutant("past_all.eq(self.number + 1 == self.length)", "past_all.eq(0)"),
             _mutant("~ended & (~stored | self.o.ready)", "~stored | self.o.ready"),
             _mutant("~ended & (~stored | self.o.ready)", "~ended"),
             _mutant("stored & ~is_loop", "stored"),

@@ -69,14 +69,21 @@ class Loops(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """The loops inside each other are a stack in registers, the innermost first."""
+        """The loops inside each other are a stack in registers, the innermost first.
+
+        Whether `number` is at the end of the innermost is found out when either changes: `at_end` is a register. A body
+        has an instruction at least, so neither its beginning nor a step back is its end. Where there is no loop, `end`
+        is 0. Likewise `past_all` says in a register whether the program has ended; it does not begin before the buffer
+        has an instruction, so a cycle after the reset is early enough.
+        """
         m = Module()
         stack = [Signal(_Body(), name=f"body{n}") for n in range(LOOP_DEPTH)]
         inner, stored, ended = stack[0], Signal(), Signal()
-        loop, is_loop, at_end, room = _LOOP(self.o.p.word[: _LOOP.size]), Signal(), Signal(), Signal()
+        loop, is_loop, room = _LOOP(self.o.p.word[: _LOOP.size]), Signal(), Signal()
+        at_end, past_all = Signal(), Signal()
+        m.d.sync += past_all.eq(self.number == self.length)
         m.d.comb += [
             is_loop.eq(stored & (loop.opcode == Opcode.LOOP) & (self.o.p.verdict == Status.IDLE)),
-            at_end.eq(inner.active & (self.number == inner.end)),
             room.eq(~ended & (~stored | self.o.ready)),
             self.o.valid.eq(stored & ~is_loop),
             self.distance.eq(inner.length),
@@ -89,14 +96,17 @@ class Loops(wiring.Component):
         with m.Elif(at_end):
             with m.If(inner.turns == 1):
                 m.d.sync += [outer.eq(following) for outer, following in zip(stack, [*stack[1:], 0], strict=True)]
+                m.d.sync += at_end.eq(self.number == stack[1].end)
             with m.Else():
                 m.d.comb += self.back.eq(1)
                 m.d.sync += [inner.turns.eq(inner.turns - 1), self.number.eq(inner.start)]
-        with m.Elif(room & (self.number == self.length)):
+                m.d.sync += [at_end.eq(0), past_all.eq(0)]
+        with m.Elif(room & past_all):
             m.d.sync += [stored.eq(1), ended.eq(1)]
             m.d.sync += [self.o.p.verdict.eq(Status.TRUNCATED), self.o.p.number.eq(self.number)]
         with m.Elif(room & self.valid):
             self._take(m, inner, stored, ended)
+            m.d.sync += [at_end.eq(self.number + 1 == inner.end), past_all.eq(self.number + 1 == self.length)]
         return m
 
     def _enter(self, m, loop, stack, stored, ended):
