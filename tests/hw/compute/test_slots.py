@@ -10,11 +10,12 @@ ROUNDS = 3
 
 
 def slots_of(shares):
-    """Give for each kind the cycles, of some rounds, that it may use."""
+    """Give for each kind the cycles, of some rounds, that it may use; the first after the reset is left out."""
     dut, free = SlotScheduler(), {name: [] for name in SHARES}
 
     async def bench(ctx):
         ctx.set(dut.slots, shares)
+        await ctx.tick()
         for cycle in range(ROUNDS * SLOTS):
             for name, cycles in free.items():
                 if ctx.get(getattr(dut, name)):
