@@ -35,7 +35,7 @@
 #define ETALSTM_STREAM_BLOCK 32u /* A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; a check; the number of kept elements. The check is the xor of five words: the start, the number of elements rotated left by 5 bits, the beats by 11, the number of kept elements by 19, and by 27 the beat where the index itself lies. */
 #define ETALSTM_MOST_GATES 4u /* of a block that is broadcast, and of a block of a map of rows */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 16u
+#define ETALSTM_VERSION 17u
 #define ETALSTM_REGISTER_SPACE_BYTES 0x400u
 #define ETALSTM_PAGE_BYTES 0x1000u /* windows and programs begin at multiples of it, and windows have a multiple of it as their size */
 #define ETALSTM_SLOTS 32u
@@ -349,15 +349,14 @@
 /* Fields of SEND: offset and width in bits. */
 #define ETALSTM_SEND_ADDRESS 41u, 28u
 #define ETALSTM_SEND_KIND 69u, 2u
-#define ETALSTM_SEND_COMPRESSED 71u, 1u
-#define ETALSTM_SEND_CHANNEL 72u, 8u
-#define ETALSTM_SEND_TILE 80u, 12u
-#define ETALSTM_SEND_TILES_PER_CHANNEL 92u, 12u
-#define ETALSTM_SEND_BLOCKS 104u, 12u
-#define ETALSTM_SEND_BATCH 116u, 12u
-#define ETALSTM_SEND_OWN 128u, 12u
-#define ETALSTM_SEND_WIDE 140u, 1u
-#define ETALSTM_SEND_REPEATS 141u, 12u
+#define ETALSTM_SEND_CHANNEL 71u, 8u
+#define ETALSTM_SEND_TILE 79u, 12u
+#define ETALSTM_SEND_TILES_PER_CHANNEL 91u, 12u
+#define ETALSTM_SEND_BLOCKS 103u, 12u
+#define ETALSTM_SEND_BATCH 115u, 12u
+#define ETALSTM_SEND_OWN 127u, 12u
+#define ETALSTM_SEND_WIDE 139u, 1u
+#define ETALSTM_SEND_REPEATS 140u, 12u
 
 /* Fields of PRODUCT: offset and width in bits. */
 #define ETALSTM_PRODUCT_WEIGHTS 41u, 13u

@@ -11,7 +11,7 @@ _PES = 2
 
 
 class TokenPE(wiring.Component):
-    """Says of both sums whether they have a term that is not 0. Its times are those of the PE it stands for."""
+    """Says of each of its sums whether it has a term that is not 0. Its times are those of the PE it stands for."""
 
     def __init__(self, signature, latency, field_bits):
         self._latency, self._field_bits = latency, field_bits
@@ -19,22 +19,24 @@ class TokenPE(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        flying, begins, has = Signal(self._latency - 1), Signal(), Signal()
-        m.d.sync += [
-            flying.eq(Cat(self.scalar != 0, flying)),
-            begins.eq(self.begins),
-            has.eq(flying[-1] | (has & ~begins)),
-        ]
-        m.d.comb += self.sums.eq(Cat(has, C(0, self._field_bits - 1), has))
+        begins, found = Signal(), []
+        m.d.sync += begins.eq(self.begins)
+        for name in ("low", "high"):
+            flying, has = Signal(self._latency - 1, name=f"{name}_flying"), Signal(name=f"has_{name}")
+            m.d.sync += flying.eq(Cat((self.scalar != 0) & (getattr(self, name) != 0), flying))
+            m.d.sync += has.eq(flying[-1] | (has & ~begins))
+            found.append(has)
+        m.d.comb += self.sums.eq(Cat(found[0], C(0, self._field_bits - 1), found[1]))
         return m
 
 
 def array(load):
     """Follow one term, whichever the solver picks, into its sum; all others are 0, which changes nothing.
 
-    Sums are linear in their terms. So if each term alone comes to its sum, once and with its weight, they all do. What
-    a PE does is not proved here: it has a bench, and that CHUNK products fit their field is arithmetic. Old sums are
-    all equal, but there are any only where they are asked for.
+    Sums are linear in their terms. So if each term alone comes to its sum, once and with its weight, they all do. Only
+    the sum that is followed, whichever the solver picks, has weights that are not 0. What a PE does is not proved here:
+    it has a bench, and that CHUNK products fit their field is arithmetic. Old sums are all equal, but there are any
+    only where they are asked for.
     """
     pe, widths = load("etalstm_hw.integer.pe").IntegerPE, load("etalstm_hw.integer.widths")
     stand_in = pe().signature, pe.LATENCY, widths.FIELD_BITS
@@ -44,6 +46,9 @@ def array(load):
     taken = stream_in(m, unit.terms, name="terms")
     _behave(m, term, taken, begun)
     of_sum, old = AnyConst(2), AnyConst(widths.WIDE.width)
+
+    for number in range(2 * _PES):  # of a weight; the low ones of all PEs come first
+        m.d.comb += unit.weights[0][number].eq(Cat(of_sum[1:], of_sum[0]) == number)
 
     def is_followed(sums):
         return sums.valid & (Cat(sums.high, sums.pe) == of_sum)
@@ -128,7 +133,8 @@ PROOFS = [
             _mutant("written.eq(Cat(added.high, added.pe))", "written.eq(Cat(adding.high, adding.pe))"),
             _mutant("adding.valid.eq(collecting & present.last)", "adding.valid.eq(collecting & now.last)"),
             _mutant("now.fresh & ~now.alone", "now.fresh & now.alone"),
-            _mutant("Mux(control.fresh, self.old, read", "Mux(control.fresh | control.upper, self.old, read", "lane"),
+            _mutant("Mux(control.fresh, 0, read", "Mux(control.fresh | control.upper, 0, read", "lane"),
+            _mutant("control.fresh & ~control.alone", "control.fresh", "lane"),
             _mutant("m.If(self.control.capture)", "m.If(self.control.capture | self.control.high)", "lane"),
             _mutant("(words)[self.control.pe]", "(words)[self.control.written[1:]]", "lane"),
         ),

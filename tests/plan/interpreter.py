@@ -306,9 +306,9 @@ class Interpreter:
         return *map(np.concatenate, (values, rows, columns)), end
 
     def _block(self, f, channel, tile):
-        """The words of a block of a CAST."""
+        """The words of a block of a CAST or a SEND."""
         beats, size = self.config.vector_beats, f["gates"] * f["batch"]
-        if f["compressed"]:
+        if f.get("compressed"):
             return self._decoded(channel, f["address"] + tile * beats, size * self.config.lanes, False)
         start = f["address"] // beats + tile * size
         return self.windows[channel, start : start + size]

@@ -115,6 +115,7 @@ class BlockBroadcaster(wiring.Component):
             vector_beats=config.vector_beats,
             words=self._block_words,
             address_bits=config.address_bits,
+            streams="compressed" in self._layout.members,
         )
         reader = Reader(
             config.address_bits, config.beat_bits, contract.ADDRESS_BITS, outstanding=config.outstanding_bursts

@@ -10,7 +10,7 @@ from etalstm_hw.axi.bursts import Transfer
 from etalstm_hw.axi.reader import ReadBeat
 from etalstm_hw.broadcast.blocks import BlockLayout, BlockPlan
 from etalstm_hw.broadcast.requests import BlockRequests
-from etalstm_hw.codec.decompress import Decompressor
+from etalstm_hw.codec.decompress import Decompressor, decompressor_ports
 from etalstm_hw.contract import STREAM_INDEX, FloatFormat, Opcode, Status
 from etalstm_hw.dma.indexed import BeatKind
 from etalstm_hw.stream import Group, Windows, instruction_layout
@@ -42,6 +42,8 @@ class BlockFetcher(wiring.Component):
         Size of one buffer in words.
     address_bits : int
         Bits of a byte address.
+    streams : bool
+        Blocks may be streams; without, ``compressed`` of every instruction must be 0, and there is no decompressor.
 
     Members
     -------
@@ -62,8 +64,8 @@ class BlockFetcher(wiring.Component):
     busy : :py:`Out(1)`                  an instruction or a read is under way
     """
 
-    def __init__(self, format: FloatFormat, *, beat_words, vector_beats, words, address_bits):
-        self._format, self._beat_words = format, beat_words
+    def __init__(self, format: FloatFormat, *, beat_words, vector_beats, words, address_bits, streams=True):
+        self._format, self._beat_words, self._streams = format, beat_words, streams
         self._words, self._lines, self._plan = words, words // beat_words, BlockPlan(words, format.width)
         self._shape = {
             "beat_words": beat_words, "vector_beats": vector_beats, "width": format.width, "words": words,
@@ -97,7 +99,7 @@ class BlockFetcher(wiring.Component):
         m = Module()
         m.submodules.requests = requests = BlockRequests(**self._shape)
         m.submodules.plans = plans = SyncFIFO(width=self._plan.size, depth=_PLANS)
-        m.submodules.decompressor = decompressor = Decompressor(self._format, self._beat_words, halves=False)
+        decompressor = self._decompressor(m)
         connect(m, flipped(self.i), requests.i)
         connect(m, requests.transfers, flipped(self.command))
         plan, filling, streaming, free = self._plan(plans.r_data), Signal(), Signal(), Signal(2, init=2)
@@ -126,7 +128,7 @@ class BlockFetcher(wiring.Component):
         m.d.sync += free.eq(free + self.release - handed)
         with m.If(begins):
             m.d.sync += [self.block.eq(plan.block), self.block.bank.eq(fill), kind.eq(plan.kind)]
-            m.d.sync += [filling.eq(1), streaming.eq(plan.beat_kind == BeatKind.STREAM)]
+            m.d.sync += [filling.eq(1), streaming.eq(self._streams & (plan.beat_kind == BeatKind.STREAM))]
             m.d.sync += self.begun.eq(self.begun + plan.fresh)
         with m.If(self.data.valid & self.data.ready & self.data.p.error & filling):
             m.d.sync += self.status.eq(Status.READ_ERROR)
@@ -135,6 +137,13 @@ class BlockFetcher(wiring.Component):
         with m.Elif(plans.r_rdy & ~filling & ~stopped & (plan.verdict != Status.IDLE)):
             m.d.sync += [self.status.eq(plan.verdict), self.begun.eq(self.begun + plan.fresh)]
         return m
+
+    def _decompressor(self, m):
+        """Make the decompressor; without streams only its ports, which nothing drives."""
+        if not self._streams:
+            return wiring.Signature(decompressor_ports(self._format, self._beat_words)).create()
+        m.submodules.decompressor = decompressor = Decompressor(self._format, self._beat_words, halves=False)
+        return decompressor
 
     def _fill(self, m, decompressor, filling, streaming, indexing):
         """Put beats into a buffer, one after the other; give its number, when it is handed over, and its kind."""

@@ -248,7 +248,6 @@ FIELDS = {
     Opcode.SEND: {
         "address": ADDRESS_BITS,
         "kind": KIND_BITS,  # a Traffic
-        "compressed": 1,  # the blocks are streams
         "channel": CHANNEL_BITS,
         "tile": TILE_BITS,
         "tiles_per_channel": TILE_BITS,

@@ -5,7 +5,7 @@ from enum import IntEnum
 from etalstm_hw.contract.parameters import PARAMETERS
 
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 16
+VERSION = 17
 
 
 class Status(IntEnum):

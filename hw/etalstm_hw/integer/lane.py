@@ -104,18 +104,19 @@ class IntegerLane(wiring.Component):
         read, write = wide.read_port(domain="comb"), wide.write_port()
         m.d.comb += read.addr.eq(Cat(control.high, control.pe))
         low, high, carry = fields(word)
-        field = register(m, "field", Mux(control.high, high, low), signed(FIELD_BITS))
-        carry = register(m, "carry", control.high & carry)
-        upper = register(m, "upper", control.upper)
-        kept = Signal(WIDE, reset_less=True)
-        with m.If(control.alone):
-            m.d.sync += kept.eq(0)
-        with m.Else():
-            m.d.sync += kept.eq(Mux(control.fresh, self.old, read.data))
-        # The LUTs of the adder shift, too. Below a field that is shifted lie ones, which hand on the carry.
-        field = Mux(upper, Cat(carry.replicate(DIGIT_SHIFT), field).as_signed(), field)
+        field, carry = Mux(control.high, high, low), control.high & carry
+        # Below a field that is shifted lie ones, which hand on the carry.
+        field = Mux(control.upper, Cat(carry.replicate(DIGIT_SHIFT), field).as_signed(), field)
+        field = register(m, "field", field, signed(FIELD_BITS + DIGIT_SHIFT))
+        carry = register(m, "carry", carry)
+        # One of the two is 0, so a LUT of the adder takes both, with the field, from which its carry comes.
+        kept, old = Signal(WIDE, reset_less=True), Signal(WIDE, reset_less=True)
+        m.d.sync += [
+            kept.eq(Mux(control.fresh, 0, read.data)),
+            old.eq(Mux(control.fresh & ~control.alone, self.old, 0)),
+        ]
         m.d.comb += [
-            self.sum.eq(register(m, "total", (kept + field + carry)[: WIDE.width].as_signed(), WIDE)),
+            self.sum.eq(register(m, "total", (field + (kept | old) + carry)[: WIDE.width].as_signed(), WIDE)),
             write.data.eq(self.sum),
             write.addr.eq(control.written),
             write.en.eq(control.write),

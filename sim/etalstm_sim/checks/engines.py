@@ -210,19 +210,17 @@ class Engines:
 
     def _send(self, fields: dict[str, int], address: int) -> Check:
         """Check the array, then its blocks in order; blocks before a refused one are read."""
-        config, compressed = self._config, fields["compressed"]
+        config = self._config
         if not is_array(fields, config):
             return Check(Status.BAD_FIELD)
         beats = planes(fields) * fields["batch"] * config.vector_beats
-        reads, refusal = [], None
+        read, refusal = 0, None
         for block in islice(blocks(fields | {"lanes": config.lanes, "last_lanes": config.lanes}), fields["blocks"]):
-            first = address + block.tile * (config.vector_beats if compressed else beats)
-            if block.channel >= self._channels or first + (1 if compressed else beats) > self._sizes.window_beats:
+            if block.channel >= self._channels or address + (block.tile + 1) * beats > self._sizes.window_beats:
                 refusal = Status.BAD_ADDRESS
                 break
-            reads.append(first)
-        elements = beats * config.beat_words
-        return Check(refusal, work=len(reads) * beats, reads=tuple(reads) if compressed else (), elements=elements)
+            read += 1
+        return Check(refusal, work=read * beats, elements=beats * config.beat_words)
 
 
 def planes(fields: dict[str, int]) -> int:

@@ -135,7 +135,7 @@ RULES = {
     Status.STUCK: Rule(_but(), "an instruction without an opcode ends its program"),
     Status.ABORTED: Rule(_but(), "an instruction without an opcode ends its program"),
     Status.OVERFLOW: Rule(_only(Opcode.STORE), "the instruction appends to no log"),
-    Status.BAD_STREAM: Rule(_only(Opcode.LOAD, Opcode.CAST, Opcode.SEND), "the instruction reads no stream"),
+    Status.BAD_STREAM: Rule(_only(Opcode.LOAD, Opcode.CAST), "the instruction reads no stream"),
     Status.BAD_CHECK: Rule(_only(*Opcode, NO_OPCODE), "every instruction has a check"),
 }  # fmt: skip
 """Rules by status. A bin that a rule does not allow cannot be hit."""

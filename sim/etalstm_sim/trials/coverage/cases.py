@@ -106,7 +106,7 @@ def _wrong_fields(program: Program) -> dict[Status, dict[str, dict[str, int]]]:
         Status.OVERFLOW: {"compress": {"end": program.page(LOGS)}},
         Status.BAD_STREAM: {
             "decompress": {"address": program.page(JUNK)},
-            **of_products[Status.BAD_STREAM],
+            **of_products.get(Status.BAD_STREAM, {}),
         },
     }
 
@@ -136,7 +136,6 @@ def _of_integers(program: Program) -> dict[Status, dict[str, dict[str, int]]]:
             "product": {"sums": program.config.queue_depth},
             "product_again": {"rows": _ones(Opcode.PRODUCT, "rows")},
         },
-        Status.BAD_STREAM: {"send_stream": {"address": program.page(JUNK)}},
     }
 
 

@@ -13,7 +13,7 @@ from etalstm_hw.contract import (
     VectorOp,
 )
 from etalstm_hw.contract.integers import DELTA_BITS, WORD_BYTES
-from etalstm_sim.trials.coverage.handmade import CASTED, INDEX, LOADED, STORED, Instructions, Program
+from etalstm_sim.trials.coverage.handmade import CASTED, LOADED, STORED, Instructions, Program
 
 _FULL_BLOCKS = 4  # blocks of the largest array, in which each stream has as many sequences as there are sums for
 _BITS = dict.fromkeys((VectorOp.LOWER_DIGITS, VectorOp.UPPER_DIGITS), DELTA_BITS[-1])  # others: the fewest
@@ -94,10 +94,7 @@ class IntegerProgram(Program):
         }
 
     def _stream_products(self) -> Instructions:
-        return {
-            "send_stream": self._send(INDEX, batch=2, compressed=1),
-            "product_stream": self._product(sums=self.config.tile_sums),
-        }
+        return {}  # a SEND reads no streams
 
     def _send(self, page=CASTED, batch=1, **fields):
         own = self.config.of_stream(batch)

@@ -95,7 +95,6 @@ VARIANTS: dict[Opcode, dict[str, Condition]] = {
         "a block of four gates": lambda fields: fields["gates"] == MOST_GATES,
     },
     Opcode.SEND: {
-        "streams": lambda fields: fields["compressed"],
         "of one digit": lambda fields: not fields["wide"],
         "of two digits": lambda fields: fields["wide"],
         "one block": lambda fields: fields["blocks"] == 1,
