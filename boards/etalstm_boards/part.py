@@ -8,6 +8,7 @@ from etalstm_hw.compute.memory import DEEPEST_BLOCK_RAM
 from etalstm_hw.config import BANK_ARRAYS, SENT_BANKS, Config
 from etalstm_hw.contract import BINARY32
 from etalstm_hw.contract.integers import SUM_BITS
+from etalstm_hw.dma.transpose import ram_styles
 from etalstm_hw.fp.activation import READERS
 
 _BLOCK_BITS, _BLOCK_DEPTH = 72, 512  # of a RAMB36E2 at its widest
@@ -101,6 +102,7 @@ def of_channel(config: Config) -> Resources:
         OF_ACTIVATION * config.activation_units,
         OF_COEFFICIENTS * -(-config.activation_units // READERS),
         OF_READER,
+        _transposer(config),
     ]
     return sum(units, Resources())
 
@@ -109,6 +111,11 @@ def _weights(config: Config) -> Resources:
     """Count the RAMs of the weights: for each vector of a row one for each beat. Two streams share a copy."""
     memories = config.row_vectors * config.vector_beats * -(-config.integer_streams // 2)
     return _memory(config.weight_depth // config.row_vectors, config.beat_bits) * memories
+
+
+def _transposer(config: Config) -> Resources:
+    """Count the block RAMs of the transposer's memories, each of a word's width; no LUTs."""
+    return _block(1, BINARY32.width) * ram_styles(config.beat_words, config.vector_beats).count("block")
 
 
 def _products(config: Config) -> list[Resources]:

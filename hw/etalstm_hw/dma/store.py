@@ -194,19 +194,21 @@ class StoreEngine(wiring.Component):
         beat = vectors.o.p
         straight, transpose, compress = Signal(), beat.route.transpose, beat.route.compress
         m.d.comb += [
-            straight.eq(~transpose & ~compress & ~transposer.o.valid),
+            straight.eq(~transpose & ~compress & ~transposer.busy),
             transposer.i.p.data.eq(beat.data),
             transposer.i.p.lanes.eq(beat.lanes),
             transposer.i.p.last.eq(beat.last),
             transposer.i.valid.eq(vectors.o.valid & transpose),
             elements.valid.eq(vectors.o.valid & compress),
             writer.data.payload.eq(beat.data),
-            writer.data.valid.eq(transposer.o.valid | log.data.valid | (vectors.o.valid & straight)),
+            writer.data.valid.eq(
+                transposer.o.valid | (log.data.valid & ~transposer.busy) | (vectors.o.valid & straight)
+            ),
             transposer.o.ready.eq(writer.data.ready),
-            log.data.ready.eq(writer.data.ready & ~transposer.o.valid),
+            log.data.ready.eq(writer.data.ready & ~transposer.busy),
             vectors.o.ready.eq(writer.data.ready & straight),
         ]
-        with m.If(transposer.o.valid):
+        with m.If(transposer.busy):
             m.d.comb += writer.data.payload.eq(transposer.o.p.as_value())
         with m.Elif(log.data.p.indexing):
             m.d.comb += writer.data.payload.eq(log.data.p.index.as_value())

@@ -107,8 +107,8 @@ ENGINE = record(
 ``turn`` vectors are left of this turn of the inner loop, which has begun in ``turn_bank``; ``bank`` is the next one's.
 """
 
-TRANSPOSER = record("filling", "emptying", "beat", full=2, beats=2)
-"""Two pages: which one is filled and which is emptied, and the beats that each gives."""
+TRANSPOSER = record("filling", "emptying", "beat", "out", full=2, beats=2)
+"""Two pages: which one is filled and which is emptied, and the beats that each gives; a beat is at the output."""
 
 
 @compiled
@@ -242,9 +242,14 @@ def _fill(engine, square, item, instruction):
 
 
 @compiled
-def _empty(square):
-    """Take a beat out of the transposer."""
+def _empty(square, reads, room):
+    """Take the beat at the transposer's output if there is room for it, and read the next one if there is any."""
     page = square.emptying
+    if square.out and not room:
+        return
+    square.out = reads
+    if not reads:
+        return
     square.beat += 1
     if square.beat == square.beats[page]:
         square.beat = square.full[page] = 0
@@ -268,10 +273,10 @@ def _move_data(cycle, engine, square, log, codec, writer, table, given, channel,
     opcode, compressed = table[item].opcode, table[item].compressed
     if there and opcode == TRANSPOSE and _fill(engine, square, item, table[item]):
         _drop(engine)
-    if empties:
-        if room:
+    if empties or square.out:
+        if square.out and room:
             give_data(cycle, writer, counted)
-            _empty(square)
+        _empty(square, empties, room)
     elif offers_data(log):
         if room:
             give_data(cycle, writer, counted)
@@ -310,5 +315,12 @@ def step_store(
     if busy:
         step_log(cycle, log, table[log.stream], scattering, writer, logged, entered)
     more = active or waiting or engine.vectors_left or engine.beats_head < engine.beats_tail or engine.scatter_left
-    more = more or log_busy(log) or square.full[0] or square.full[1] or engine.stream_head < engine.stream_tail
+    more = (
+        more
+        or log_busy(log)
+        or square.full[0]
+        or square.full[1]
+        or square.out
+        or engine.stream_head < engine.stream_tail
+    )
     wakes[STORES] = cycle + 1 if more else NEVER
