@@ -5,7 +5,6 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-
 _SHALLOW = 64  # words of a memory that takes a few LUTs
 
 
