@@ -126,7 +126,7 @@ class ScalarEmitter(wiring.Component):
             ends.eq(left <= 1),
             leaves.eq(flow & there),
             walker.o.ready.eq(~has_rest),
-            walker.stop.eq(leaves & ends),
+            walker.stop.eq(there & ends),  # whether the block's last scalar leaves is known late
             walker.stop_bank.eq(patch.bank),
         ]
         with m.If(there):

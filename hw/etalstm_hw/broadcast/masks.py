@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from amaranth.hdl import Array, C, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -75,6 +75,7 @@ class MaskRead(wiring.Signature):
     word : by rows, which lane of that beat
     batch_address : by batch, the patch: bank, beat of its gate
     nonzero : how many words of the block are to be sent that is being written, of its beats so far with the present one
+    none : that is 0, known earlier
     """
 
     def __init__(self, sizes: PatchSizes):
@@ -87,6 +88,7 @@ class MaskRead(wiring.Signature):
                 "batch_address": Out(range(2 * sizes.lines)),
                 "mask": In(sizes.mask_bits),
                 "nonzero": In(range(sizes.words + 1)),
+                "none": In(1),
             }
         )
 
@@ -164,21 +166,24 @@ class NonzeroMasks(wiring.Component):
     def _count(self, m, beat, first):
         """Find the beat's words to be sent, and count them."""
         sizes, block = self._sizes, self.block
-        every, last = C((1 << sizes.lanes) - 1, sizes.lanes), block.lane + block.lanes
         lanes, asked, wanted = Signal(sizes.lanes), Signal(sizes.beat_words), Signal(sizes.beat_words)
         exponent = slice(self._format.mantissa, self._format.width - 1)
         before, added = Signal.like(self.read.nonzero), Signal(range(sizes.beat_words + 1))
-        m.d.comb += lanes.eq((every >> (sizes.lanes - last)[:7]) & ~(every >> (sizes.lanes - block.lane)[:7]))
+        begins, none_before = Signal(), Signal()
+        last = block.lane + block.lanes
+        m.d.comb += lanes.eq(Cat((block.lane <= n) & (last > n) for n in range(sizes.lanes)))
         with m.If(self.write_enable):
             m.d.comb += asked.eq(lanes.word_select(beat, sizes.beat_words))
         m.d.comb += [
             wanted.eq(Cat(word[exponent].any() | self.send_zeros for word in self.write_data) & asked),
             added.eq(sum(wanted)),
-            self.read.nonzero.eq(Mux(self.write_enable & first, 0, before) + added),
+            begins.eq(self.write_enable & first),
+            self.read.nonzero.eq(Mux(begins, 0, before) + added),
+            self.read.none.eq((begins | none_before) & ~wanted.any()),
             self.seen.eq(sum(asked)),
             self.skipped.eq(self.seen - added),
         ]
-        m.d.sync += before.eq(self.read.nonzero)
+        m.d.sync += [before.eq(self.read.nonzero), none_before.eq(self.read.none)]
         return wanted
 
     def _by_rows(self, m, wanted, bit, address, enable):

@@ -118,7 +118,7 @@ class PatchWalker(wiring.Component):
         with m.If((self.masks.enable & last) | stopped):
             m.d.sync += walking.eq(0)
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [block.eq(self.i.p), walking.eq(1), first.eq(1), null.eq(self.masks.nonzero == 0)]
+            m.d.sync += [block.eq(self.i.p), walking.eq(1), first.eq(1), null.eq(self.masks.none)]
         return m
 
     def _walk(self, m, block, last, null, here):

@@ -319,31 +319,29 @@ class VectorEngine(wiring.Component):
 
         Whether the port of the partial sums is free is known last. So `able` is all but that.
 
-        `horizon` counts the cycles until the last write that is under way, `pause` those until the activation units
-        can take a vector.
+        The lowest bit of `writes` that is 0 tells the cycles until the last write that is under way, that of `pause`
+        those until the activation units can take a vector: a bit takes less logic than a comparison.
         """
         product, total = self.multiply_latency + 1, self.add_latency + 1
         first, last = self.activation_latency + 2, self.activation_latency + 1 + self.banks
-        horizon = Signal(range(max(product, total, last) + 1))
-        pause = Signal(range(self.banks + 1))
-        earliest, latest = Signal.like(horizon), Signal.like(horizon)
-        able, lacks_pes = Signal(), Signal()
+        writes, pause = Signal(max(product, total, last)), Signal(self.banks)
+        able, lacks_pes, early = Signal(), Signal(), Signal()
         sums_there = (element.a_source != Source.SUMS) | self.sums_free
         m.d.comb += [
-            earliest.eq(Mux(activation, first, Mux(arithmetic, total, product))),
-            latest.eq(Mux(activation, last, earliest)),
+            early.eq(Mux(activation, writes[first - 1], Mux(arithmetic, writes[total - 1], writes[product - 1]))),
             operands.may_read.eq(~(element.after & self.in_flight) & ~self.drain),
-            able.eq((earliest > horizon) & ~(activation & (pause != 0)) & operands.may_read & operands.ready),
+            able.eq(~early & ~(activation & pause[0]) & operands.may_read & operands.ready),
             lacks_pes.eq(~self.pes_free & ~activation),
             operands.able.eq(elements.valid & able & ~lacks_pes),
             elements.ready.eq(able & ~lacks_pes & sums_there),
             self.waiting.eq(elements.valid & able & lacks_pes & sums_there),
         ]
-        m.d.sync += [horizon.eq(Mux(horizon == 0, 0, horizon - 1)), pause.eq(Mux(pause == 0, 0, pause - 1))]
+        m.d.sync += [writes.eq(writes >> 1), pause.eq(pause >> 1)]
         with m.If(self.issue):
-            m.d.sync += horizon.eq(latest - 1)
+            of_pes = Mux(arithmetic, (1 << total - 1) - 1, (1 << product - 1) - 1)
+            m.d.sync += writes.eq(Mux(activation, (1 << last - 1) - 1, of_pes))
             with m.If(activation):
-                m.d.sync += pause.eq(self.banks - 1)
+                m.d.sync += pause.eq((1 << self.banks - 1) - 1)
 
     def _follow_results(self, m, element, arithmetic, bank_issue, bank):
         """Delay the address and lanes of each result until the result is there; give those that arrive.

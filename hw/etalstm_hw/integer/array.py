@@ -116,8 +116,8 @@ class IntegerArray(wiring.Component):
         control = Signal(Control(self._pes))
         begun, has_open = self._pace(m)
         self._place_lanes(m, control)
-        chunk, flying = self._follow(m, control, begun)
-        collecting = self._collect(m, control, chunk)
+        coming, chunk, flying = self._follow(m, control, begun)
+        collecting = self._collect(m, control, coming, chunk)
         m.d.comb += self.busy.eq(has_open | flying | collecting)
         return m
 
@@ -159,28 +159,37 @@ class IntegerArray(wiring.Component):
             ]
 
     def _follow(self, m, control, begun):
-        """Delay what is known of a term as its products are; give it with its sums, and whether any is on its way."""
+        """Delay what is known of a term as its products are.
+
+        Give what comes with its sums in the next cycle, and in this one, and whether any is on its way.
+        """
         stages = [begun]
         for n in range(1 + IntegerPE.LATENCY):
             stage = Signal(Chunk(self._tag), name=f"chunk_{n + 1}")
             m.d.sync += stage.eq(stages[-1])
             stages.append(stage)
         m.d.comb += [control.begins.eq(stages[1 + IntegerPE.BEGINS].begins), control.capture.eq(stages[-1].captured)]
-        return stages[-1], Cat(stage.captured for stage in stages[1:]).any()
+        return stages[-2], stages[-1], Cat(stage.captured for stage in stages[1:]).any()
 
-    def _collect(self, m, control, chunk):
-        """Go through the PEs' sums after a capture; give whether any are being collected."""
+    def _collect(self, m, control, coming, chunk):
+        """Go through the PEs' sums after a capture; give whether any are being collected.
+
+        Whether old sums are read decides on much else, so it is found out a cycle ahead.
+        """
         collecting, number, following_number = Signal(), Signal(range(2 * self._pes)), Signal(range(2 * self._pes))
         present, now = Signal(Chunk(self._tag), reset_less=True), Signal(Chunk(self._tag))
-        continues = collecting & (number != 2 * self._pes - 1)
+        last_number = 2 * self._pes - 1
+        continues, goes_on = collecting & (number != last_number), Signal()
         m.d.comb += [
+            goes_on.eq((chunk.captured | continues) & (following_number != last_number)),
             now.eq(Mux(chunk.captured, chunk, present)),
             following_number.eq(Mux(chunk.captured, 0, number + 1)),
-            self.old.valid.eq((chunk.captured | continues) & now.fresh & ~now.alone),
             Cat(self.old.high, self.old.pe).eq(following_number),
             self.old.tag.eq(now.tag),
         ]
         m.d.sync += [collecting.eq(chunk.captured | continues), number.eq(following_number), present.eq(now)]
+        reads, following_reads = (chunk.fresh & ~chunk.alone for chunk in (coming, now))
+        m.d.sync += self.old.valid.eq(Mux(coming.captured, reads, goes_on & following_reads))
         # Two cycles to the sums.
         adding, added = (Signal(Sums(self._tag, self._pes), name=name) for name in ("adding", "added"))
         following = Signal(2)

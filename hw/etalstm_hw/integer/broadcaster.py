@@ -123,7 +123,7 @@ class ArrayCheck(wiring.Component):
     o : :py:`Out(stream.Signature(instruction_layout(Opcode.SEND)))`
         Those that fit.
     refused : :py:`Out(1)`
-        The next one is refused, and nothing is taken any more.
+        The next one is refused, since the cycle before, and nothing is taken any more.
     busy : :py:`Out(1)`
         An instruction is here.
     """
@@ -143,8 +143,7 @@ class ArrayCheck(wiring.Component):
         lines = Signal(len(send.blocks) + sizes.vector_beats.bit_length() + 1)
         few_lines, few_own = lines[: sizes.lines.bit_length()], send.own[: sizes.sequences.bit_length()]
         total, dealt = Signal(len(few_lines) + len(few_own)), Signal(len(send.own) + self._streams.bit_length())
-        bad = Signal()
-        m.d.comb += self.busy.eq(self.i.valid)
+        bad, fits = Signal(), Signal()
         with m.FSM() as fsm:
             m.d.comb += self.busy.eq(~fsm.ongoing("TAKE") | self.i.valid)
             with m.State("TAKE"):
@@ -164,7 +163,8 @@ class ArrayCheck(wiring.Component):
                 m.d.sync += bad.eq(bad | (lines > sizes.lines) | (dealt < send.batch))
                 m.next = "OFFER"
             with m.State("OFFER"):
-                m.d.comb += [self.refused.eq(bad | (total > sizes.lines)), self.o.valid.eq(~self.refused)]
+                m.d.comb += [fits.eq(~bad & (total <= sizes.lines)), self.o.valid.eq(fits)]
+                m.d.sync += self.refused.eq(~fits)
                 with m.If(self.o.valid & self.o.ready):
                     m.next = "TAKE"
         return m
@@ -259,7 +259,9 @@ class IntegerBroadcaster(BlockBroadcaster):
         """Count the bytes that come, and those that are zero."""
         seen, skipped = [], []
         for fetcher in fetchers:
-            zero = Cat(~fetcher.write_data.word_select(n, _BYTE).any() for n in range(self._sizes.line_bytes))
-            seen.append(Mux(fetcher.write_enable, len(zero), 0))
-            skipped.append(Mux(fetcher.write_enable, sum(zero), 0))
+            zero, is_there = Signal(self._sizes.line_bytes), Signal()
+            m.d.sync += is_there.eq(fetcher.write_enable)
+            m.d.sync += zero.eq(Cat(~fetcher.write_data.word_select(n, _BYTE).any() for n in range(len(zero))))
+            seen.append(Mux(is_there, len(zero), 0))
+            skipped.append(Mux(is_there, sum(zero), 0))
         m.d.sync += [self.seen.eq(sum(seen)), self.skipped.eq(sum(skipped))]

@@ -108,7 +108,7 @@ def _shift(engine):
 
 @compiled
 def _pick(engine, banks, masks, values, there, flow, sizes):
-    """Take the next scalar of the patch at hand; tell whether it is its block's last."""
+    """Take the next scalar of the patch at hand if it can leave; tell whether it is its block's last."""
     if not engine.rest:
         engine.rest_bank, engine.rest_patch = engine.asked_bank, engine.asked_patch
         engine.rest_null = engine.asked_null
@@ -118,7 +118,7 @@ def _pick(engine, banks, masks, values, there, flow, sizes):
     left = bank.nonzero if fresh else engine.remaining
     if not flow:
         engine.rest, engine.remaining = 1, left
-        return False
+        return left <= 1
     engine.remaining = left - 1
     engine.fresh[engine.rest_bank] = 0
     engine.picked, engine.picked_bank = 1, engine.rest_bank
