@@ -35,6 +35,9 @@ class TrainingShape:
     memory_budget : int, optional
         Bytes of a device's memory that the network may take. Intermediates beyond it go to the host and come back for
         the backward pass. Default: all there is. A device without a memory of its own needs none.
+    groups : int, optional
+        Groups of a machine's channels, each of which works on an equal part of the batch. The bits do not depend on it.
+        Default: the fastest number. A device without channels needs none.
     layers_apart : bool
         A backward pass gives a layer's gradients when it goes on to the layer below, see ``when_whole`` of
         :class:`etalstm.device.hooks.SessionHooks`. A machine has a program for each layer then, where the intermediates
@@ -53,6 +56,7 @@ class TrainingShape:
     masked: bool = False
     log_share: float | None = None
     memory_budget: int | None = None
+    groups: int | None = None
     layers_apart: bool = False
     gradient_sums: bool = False
 
@@ -72,6 +76,8 @@ class TrainingShape:
         )
         if self.memory_budget is not None:
             check_size("memory_budget", self.memory_budget)
+        if self.groups is not None:
+            check_size("groups", self.groups)
         if self.log_share is not None:
             check_share("log_share", self.log_share)
         if self.layers_apart:

@@ -26,6 +26,28 @@ def test_compare_finds_golden_bits_on_the_machine(capsys, network, stall, loss):
     assert found["words"] > 0
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_compare_finds_golden_bits_with_any_number_of_groups(capsys, groups):
+    arguments = ["--preset", "test", *sizes(5, 9, 2, 7, 3), "--slices", 2, "--groups", groups, "--stall", 0.5, "--json"]
+    code, out, err = output(capsys, "verify", "compare", *arguments)
+    assert code == 0, err
+    assert json.loads(out)["mismatched_words"] == 0
+
+
+@pytest.mark.parametrize(
+    ("slices", "groups", "message"),
+    [
+        (3, 2, "groups must be one of 1 with 3 slices on this machine, got 2"),
+        (4, 3, "groups must be one of 1, 2 with 4 slices on this machine, got 3"),
+        (2, 0, "groups must be above 0, got 0"),
+    ],
+)
+def test_compare_refuses_groups_that_have_no_equal_parts(capsys, slices, groups, message):
+    arguments = ["--preset", "test", *sizes(5, 9, 2, 7, 3), "--slices", slices, "--groups", groups]
+    code, _, err = output(capsys, "verify", "compare", *arguments)
+    assert code == BAD_INPUT and message in err
+
+
 def test_compare_finds_golden_bits_with_unequal_lengths(capsys):
     code, out, err = output(
         capsys,

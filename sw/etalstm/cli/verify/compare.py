@@ -46,6 +46,9 @@ def compare(
     delta_threshold: Annotated[float, Option(help="Gates' gradients below count as zero in the products")] = 0.0,
     skip_cells: Annotated[float, Option(help="Share of cells that are skipped")] = 0.0,
     slices: Annotated[int, Option(help=SLICES_HELP)] = 1,
+    groups: Annotated[
+        int | None, Option(help="Groups of channels, each for a part of the batch [default: the fastest]")
+    ] = None,
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
     trace: options.Trace = None,
     trace_first: options.TraceFirst = None,
@@ -60,7 +63,7 @@ def compare(
     work = Work(slices=str(slices), **of_work)
     shape = TrainingShape(
         *work.sizes, work.execution(storage, theta), masked=work.lengths,
-        log_share=log_share, memory_budget=work.memory_budget,
+        log_share=log_share, memory_budget=work.memory_budget, groups=groups,
     )  # fmt: skip
     check_size("iterations", iterations)
     run = RandomRun(iterations, loss, seed, skip_cells, delta_threshold)

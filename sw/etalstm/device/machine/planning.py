@@ -95,9 +95,10 @@ def plan_session(
 ) -> Plan:
     """Plan a session's programs and memory; :class:`PlanError` if they do not fit the memory or the memory budget.
 
-    Of the numbers of `groups` of channels the first that fits is taken. Default: all that are possible, the fastest
-    first. `options` are those of :func:`plan_network` that do not follow from the others.
+    Of the numbers of `groups` of channels the first that fits is taken. Default: the shape's number, or all that are
+    possible, the fastest first. `options` are those of :func:`plan_network` that do not follow from the others.
     """
+    groups = groups or (None if shape.groups is None else [shape.groups])
     return plan_network(
         accelerator.config, shape.network, shape.batch, shape.steps, shape.execution,
         memory_bytes=accelerator.transport.memory_bytes, memory_budget=shape.memory_budget, groups=groups,

@@ -99,8 +99,8 @@ def plan_network(
         As many slices as the machine uses best, instead of the execution's. `groups` are not given then.
     options                               further ones of :class:`Plan`
 
-    Raises ``ValueError`` if there are more slices than sequences, ``PlanError`` if the network does not fit the memory
-    or the budget.
+    Raises ``ValueError`` if there are more slices than sequences, or the groups cannot have equal parts, ``PlanError``
+    if the network does not fit the memory or the budget.
     """
 
     def plan(slices: int, groups: Sequence[int]) -> Plan:
@@ -112,7 +112,12 @@ def plan_network(
     if choose_slices:
         return plan_best_slices(config, network, batch, plan, execution.narrow)
     slices = check_slices(execution.slices, batch)
-    return plan(slices, groups or list(group_costs(config, network, batch, slices, execution.narrow)))
+    possible = list(group_costs(config, network, batch, slices, execution.narrow))
+    for count in groups or ():
+        if count not in possible:
+            counts = ", ".join(map(str, sorted(possible)))
+            raise ValueError(f"groups must be one of {counts} with {slices} slices on this machine, got {count}")
+    return plan(slices, groups or possible)
 
 
 def plan_at_density(
