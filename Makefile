@@ -41,7 +41,7 @@ lint: setup ## check the style, who imports whom, and types
 
 verilog: setup ## write the Verilog of PRESET (vcu128) to build/PRESET
 	$(BIN)/eta-lstm hw verilog --preset $(PRESET) -o build/$(PRESET)
-resources: setup ## check that preset vcu128 fits its part, and how deep its logic is (20 minutes the first time)
+resources: setup ## check that preset vcu128 fits its part, and how deep its logic is (minutes the first time)
 	$(BIN)/eta-lstm hw resources --preset vcu128 --check
 contract: setup ## write docs/contract anew, after a change of hw/etalstm_hw/contract
 	$(BIN)/eta-lstm hw contract
