@@ -75,7 +75,7 @@ class MaskRead(wiring.Signature):
     word : by rows, which lane of that beat
     batch_address : by batch, the patch: bank, beat of its gate
     nonzero : how many words of the block are to be sent that is being written, of its beats so far with the present one
-    none : that is 0, known earlier
+    none : ``nonzero`` is 0; takes less logic than the count
     """
 
     def __init__(self, sizes: PatchSizes):

@@ -123,7 +123,7 @@ class ArrayCheck(wiring.Component):
     o : :py:`Out(stream.Signature(instruction_layout(Opcode.SEND)))`
         Those that fit.
     refused : :py:`Out(1)`
-        The next one is refused, since the cycle before, and nothing is taken any more.
+        The next one is refused, and nothing is taken any more. It is told a cycle late.
     busy : :py:`Out(1)`
         An instruction is here.
     """
