@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -90,7 +91,8 @@ def test_a_run_whose_rank_is_killed_goes_on_with_the_same_bits(tmp_path, victim,
     os.kill(killed.pid, signal.SIGKILL)
     _, errors = launched.communicate(timeout=SECONDS)
     assert launched.returncode == 0, errors
-    assert f"rank {victim} on {killed.host} has ended: Killed" in errors
+    # mpiexec kills the other rank as well, and may then name that one.
+    assert re.search(rf"rank [01] on {re.escape(killed.host)} has ended: Killed\n.*restart 1 of 1", errors), errors
     assert (folder / "checkpoint.safetensors").read_bytes() == undisturbed
 
 
