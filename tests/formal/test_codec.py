@@ -63,10 +63,10 @@ def _round_trip(load, beat_words, words):
     input. All streams of a run have the same length and format. Stalls come at the input, between both, and at the
     output.
     """
-    format_, slow = load("etalstm_hw.contract").FloatFormat(0, 3), load("etalstm_hw.codec.slow")
+    format_, buffered = load("etalstm_hw.contract").FloatFormat(0, 3), load("etalstm_hw.codec.buffered")
     m = Module()
-    m.submodules.compressor = compressor = slow.compressor(format_, beat_words, words)
-    m.submodules.decompressor = decompressor = slow.decompressor(format_, beat_words, words)
+    m.submodules.compressor = compressor = buffered.BufferedCompressor(format_, beat_words, words)
+    m.submodules.decompressor = decompressor = buffered.BufferedDecompressor(format_, beat_words, words)
     i, o, stream_size = compressor.i, decompressor.o, decompressor.stream_size
     _drive(m, i.valid, i.p, o.ready, stream_size.valid)
     _join(m, compressor, decompressor)

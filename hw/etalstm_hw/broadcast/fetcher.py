@@ -10,7 +10,8 @@ from etalstm_hw.axi.bursts import Transfer
 from etalstm_hw.axi.reader import ReadBeat
 from etalstm_hw.broadcast.blocks import BlockLayout, BlockPlan
 from etalstm_hw.broadcast.requests import BlockRequests
-from etalstm_hw.codec.decompress import Decompressor, decompressor_ports
+from etalstm_hw.codec.buffered import BufferedDecompressor
+from etalstm_hw.codec.decompress import decompressor_ports
 from etalstm_hw.contract import STREAM_INDEX, FloatFormat, Opcode, Status
 from etalstm_hw.dma.indexed import BeatKind
 from etalstm_hw.stream import Group, Windows, instruction_layout
@@ -142,21 +143,25 @@ class BlockFetcher(wiring.Component):
         """Make the decompressor; without streams only its ports, which nothing drives."""
         if not self._streams:
             return wiring.Signature(decompressor_ports(self._format, self._beat_words)).create()
-        m.submodules.decompressor = decompressor = Decompressor(self._format, self._beat_words, halves=False)
+        m.submodules.decompressor = decompressor = BufferedDecompressor(
+            self._format, self._beat_words, self._beat_words, halves=False
+        )
         return decompressor
 
     def _fill(self, m, decompressor, filling, streaming, indexing):
         """Put beats into a buffer, one after the other; give its number, when it is handed over, and its kind."""
         line, fill, kind = Signal(range(self._lines)), Signal(), Signal.like(self.kind)
         full = Signal()  # all beats of the block are in, it could not be handed over with the last of them
+        read = Signal()  # the last beat of the stream has been taken
         direct, handed, last = Signal(), self.o.valid & self.o.ready, Signal()
+        reading = streaming & ~read
         m.d.comb += [
             direct.eq(filling & ~streaming & ~full),
-            decompressor.i.valid.eq(filling & streaming & self.data.valid),
+            decompressor.i.valid.eq(reading & self.data.valid),
             decompressor.i.p.data.eq(self.data.p.data),
             decompressor.i.p.last.eq(self.data.p.last),
             decompressor.o.ready.eq(~self.hold),
-            self.data.ready.eq(indexing | (direct & ~self.hold) | (filling & streaming & decompressor.i.ready)),
+            self.data.ready.eq(indexing | (direct & ~self.hold) | (reading & decompressor.i.ready)),
             self.write_enable.eq(((direct & self.data.valid) | decompressor.o.valid) & ~self.hold),
             self.write_address.eq(Cat(line, fill)),
             self.write_data.eq(Mux(streaming, decompressor.o.p.data, self.data.p.data)),
@@ -164,10 +169,12 @@ class BlockFetcher(wiring.Component):
             self.o.valid.eq(full | (self.write_enable & last)),
             self.o.payload.eq(self.block),
         ]
+        with m.If(decompressor.i.valid & decompressor.i.ready):
+            m.d.sync += read.eq(self.data.p.last)
         with m.If(self.write_enable):
             m.d.sync += line.eq(line + 1)
             with m.If(last):
                 m.d.sync += [line.eq(0), full.eq(1)]
         with m.If(handed):
-            m.d.sync += [full.eq(0), filling.eq(0), fill.eq(~fill)]
+            m.d.sync += [full.eq(0), filling.eq(0), streaming.eq(0), read.eq(0), fill.eq(~fill)]
         return fill, handed, kind

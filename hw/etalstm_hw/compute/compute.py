@@ -137,7 +137,10 @@ class LaneCompute(wiring.Component):
         self._check(m, memories, self._load(m, memories, vector))
         scalars = [getattr(self, name) for name in self.streams]
         moves = [(s.valid & s.ready) for s in (self.mac, *scalars, self.load, self.read)]
-        m.d.sync += self.progress.eq(Cat(moves).any() | (self.cycle == Cycle.MAC) | vector.in_flight)
+        moves += [self.cycle == Cycle.MAC, vector.in_flight]
+        moved = Signal(len(moves))  # each of them is known late
+        m.d.sync += moved.eq(Cat(moves))
+        m.d.comb += self.progress.eq(moved.any())
         return m
 
     def _multiply(self, m, memories, pes, vector, slots):

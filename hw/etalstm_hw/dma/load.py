@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.axi.axi import AXI4Read
 from etalstm_hw.axi.reader import Reader
-from etalstm_hw.codec import slow
+from etalstm_hw.codec.buffered import BufferedDecompressor
 from etalstm_hw.contract import COUNT_BITS, KIND_BITS, STREAM_INDEX, FloatFormat, Opcode, Status
 from etalstm_hw.dma.indexed import BeatKind
 from etalstm_hw.dma.requests import LoadPlan, Requests
@@ -166,7 +166,7 @@ class LoadEngine(wiring.Component):
 
     def _decompress(self, m, beats, planned, begin, drain):
         """Take a stream's beats; give whether one is taken and whether more follow, its elements, and what is wrong."""
-        decompressor = slow.decompressor(self._format, self._beat_words, self._decompressor_words)
+        decompressor = BufferedDecompressor(self._format, self._beat_words, self._decompressor_words)
         m.submodules.decompressor = ResetInserter(drain)(decompressor)
         reading = Signal()
         m.d.comb += [

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.axi.axi import AXI4Write
 from etalstm_hw.axi.writer import Writer
-from etalstm_hw.codec import slow
+from etalstm_hw.codec.buffered import BufferedCompressor
 from etalstm_hw.contract import (
     COUNT_BITS,
     INSTRUCTION_BITS,
@@ -175,7 +175,7 @@ class StoreEngine(wiring.Component):
 
     def _compress(self, m, beat, log, drain):
         """Compress beats; give the stream that takes them."""
-        compressor = slow.compressor(self._format, self._beat_words, self._compressor_words)
+        compressor = BufferedCompressor(self._format, self._beat_words, self._compressor_words)
         m.submodules.compressor = ResetInserter(drain)(compressor)
         wiring.connect(m, compressor.o, log.beats)
         m.d.comb += [

@@ -8,7 +8,6 @@ from amaranth.lib.wiring import In, Out, connect
 from etalstm_hw.broadcast.broadcaster import BlockBroadcaster
 from etalstm_hw.config import Config
 from etalstm_hw.contract import COUNT_BITS, Opcode, Status
-from etalstm_hw.elastic import Elastic
 from etalstm_hw.integer.sender import Digits, SequenceSender
 from etalstm_hw.integer.sequences import Extent, Sizes
 from etalstm_hw.stream import instruction_layout
@@ -221,11 +220,12 @@ class IntegerBroadcaster(BlockBroadcaster):
 
     def _bring(self, m, number, fetcher, check, turn, senders):
         """Have a port bring the arrays of its turns into its bank; give whether one is on its way."""
-        config, extents, elastic = self.config, SyncFIFO(width=Dealt().size, depth=_AHEAD), Elastic(self._sizes.beat)
+        config, extents = self.config, SyncFIFO(width=Dealt().size, depth=_AHEAD)
+        # Which port may go on depends on the others, and whether a beat comes on the drain: so each is a cycle late.
+        beats = SyncFIFO(width=self._sizes.beat.size, depth=2)
         distributor = Distributor(self._sizes, config.integer_streams)
         m.submodules[f"extents{number}"], m.submodules[f"distributor{number}"] = extents, distributor
-        m.submodules[f"elastic{number}"] = elastic  # which port may go on depends on the others
-        connect(m, elastic.o, distributor.beats)
+        m.submodules[f"beats{number}"] = beats
         send, dealt, own = check.o.p, Signal(Dealt(), name=f"dealt{number}"), turn == number
         whole = {"lanes": config.lanes, "last_lanes": config.lanes, "tiles": 1, "start": 1, "finish": 1}
         names = [name for name in fetcher.i.p.shape().members if name in send.shape().members]
@@ -244,16 +244,19 @@ class IntegerBroadcaster(BlockBroadcaster):
             distributor.dealt.p.eq(extents.r_data),
             distributor.dealt.valid.eq(extents.r_rdy),
             extents.r_en.eq(distributor.dealt.ready),
-            elastic.i.p.as_value().eq(fetcher.write_data),
-            elastic.i.valid.eq(fetcher.write_enable),
-            fetcher.hold.eq(~elastic.i.ready),
+            beats.w_data.eq(fetcher.write_data),
+            beats.w_en.eq(fetcher.write_enable),
+            fetcher.hold.eq(~beats.w_rdy),
+            distributor.beats.p.as_value().eq(beats.r_data),
+            distributor.beats.valid.eq(beats.r_rdy),
+            beats.r_en.eq(distributor.beats.ready),
             fetcher.release.eq(fetcher.o.valid),
             fetcher.o.ready.eq(1),
         ]
         for n, sender in enumerate(senders):
             connect(m, getattr(distributor, f"extent{n}"), sender.extents[number])
             connect(m, getattr(distributor, f"beats{n}"), sender.beats[number])
-        return extents.r_rdy | distributor.busy | elastic.full
+        return extents.r_rdy | distributor.busy | beats.r_rdy
 
     def _count(self, m, fetchers):
         """Count the bytes that come, and those that are zero."""

@@ -83,14 +83,17 @@ class IntegerMemories(wiring.Component):
         m.submodules.scratch = self._scratch
         for name in self._scratch.signature.members:
             connect(m, flipped(getattr(self, name)), getattr(self._scratch, name))
-        load, request, inside = self.load, self.load.p, (self._of_row - 1).bit_length()
-        beyond = request.address >= self._depth if self._depth < 1 << LANE_ADDRESS_BITS else Const(0)
-        to_weights = load.valid & (request.memory == Memory.WEIGHTS)
+        load, given, inside = self.load, self.load.p, (self._of_row - 1).bit_length()
+        beyond = given.address >= self._depth if self._depth < 1 << LANE_ADDRESS_BITS else Const(0)
+        named = load.valid & (given.memory == Memory.WEIGHTS)
         m.d.comb += [
             load.ready.eq(1),
-            self.no_memory.eq(load.valid & ~to_weights),
-            self.no_address.eq(to_weights & beyond),
+            self.no_memory.eq(load.valid & ~named),
+            self.no_address.eq(named & beyond),
         ]
+        # Which products a write stops is known late, so a write comes a cycle after it was taken.
+        request, to_weights = Signal(given.shape(), reset_less=True), Signal()
+        m.d.sync += [request.eq(given), to_weights.eq(named & ~beyond)]
         side, taken = Signal(init=1), Signal(2)
         m.d.sync += side.eq(side ^ to_weights)
         m.d.comb += taken.eq(Cat(to_weights & ~side, to_weights & side))
@@ -99,7 +102,7 @@ class IntegerMemories(wiring.Component):
                 m.d.comb += self.free[2 * number + n].eq(~taken[n] if reads == 2 else 1)
             for n, piece in enumerate(pieces):
                 m.submodules[f"weights{number}_{n}"] = piece
-                mine = to_weights & ~beyond & (request.address[:inside] == n)
+                mine = to_weights & (request.address[:inside] == n)
                 m.d.comb += [
                     piece.write.addr.eq(request.address[inside:]),
                     piece.write.data.eq(request.data),

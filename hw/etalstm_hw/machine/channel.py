@@ -32,6 +32,7 @@ from etalstm_hw.contract import (
 from etalstm_hw.contract.distance import ROUND_TRIP
 from etalstm_hw.dma.load import LoadEngine
 from etalstm_hw.dma.store import StoreEngine
+from etalstm_hw.elastic import Elastic
 from etalstm_hw.fp.activation import Activation
 from etalstm_hw.integer.broadcaster import sizes_of
 from etalstm_hw.integer.compute import IntegerCompute
@@ -231,23 +232,26 @@ class Channel(wiring.Component):
         config = self.config
         # While the news of room and then scalars are on their way, the MAC engine takes one from here in every cycle.
         enough = config.scalar_fifo + ROUND_TRIP
-        fifos = []
+        fifos, levels = [], []
         for n, name in enumerate(compute.streams):
             given, into = self.scalars.p, getattr(compute, name)
             scalar, there = (given[n].sent, given[n].valid) if config.integers else (given, 1)
             fifo = SyncFIFOBuffered(width=scalar.shape().size, depth=enough + ROUND_TRIP)
-            m.submodules[name] = fifo
+            elastic = Elastic(scalar.shape())  # whether a scalar is taken is known late
+            m.submodules[name], m.submodules[f"first_of_{name}"] = fifo, elastic
             fifos.append(fifo)
+            levels.append(fifo.level + elastic.full)
+            wiring.connect(m, elastic.o, into)
             m.d.comb += [
                 fifo.w_data.eq(scalar),
                 fifo.w_en.eq(self.scalars.valid & there),
-                into.p.eq(fifo.r_data),
-                into.valid.eq(fifo.r_rdy),
-                fifo.r_en.eq(into.ready),
+                elastic.i.p.eq(fifo.r_data),
+                elastic.i.valid.eq(fifo.r_rdy),
+                fifo.r_en.eq(elastic.i.ready),
             ]
         m.d.comb += [
             self.scalars.ready.eq(Cat(fifo.w_rdy for fifo in fifos).all()),
-            self.scalar_room.eq(Cat(fifo.level < enough for fifo in fifos)),
+            self.scalar_room.eq(Cat(level < enough for level in levels)),
             compute.parameters.eq(self.parameters),
             compute.parameters[PARAMETER_ONE].eq(BINARY32.one),
             compute.parameters[PARAMETER_ZERO].eq(0),
@@ -255,7 +259,7 @@ class Channel(wiring.Component):
             compute.drain.eq(self.drain),
             compute.slots.eq(self.slots),
         ]
-        return Cat(fifo.level != 0 for fifo in fifos).any()
+        return Cat(level != 0 for level in levels).any()
 
     def _connect_transfers(self, m, compute, load, store):
         """Connect the engines that move vectors with the lanes and the memory port."""

@@ -5,7 +5,7 @@ import pytest
 
 from etalstm.formats import codec
 from etalstm_hw.codec.compress import Compressor
-from etalstm_hw.codec.slow import SlowCompressor, compressor
+from etalstm_hw.codec.buffered import BufferedCompressor
 from etalstm_hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
 from tests.hw.codec.test_decompress import LENGTHS, SEED, SPECIAL, THRESHOLD, beats, bits, blocks, elements, run
 
@@ -22,7 +22,7 @@ def compressed(values, beat_words, bf16=0, threshold=THRESHOLD):
 
 def compress(streams, beat_words, wanted, bf16=0, stall=0.0, threshold=THRESHOLD, words=None):
     """Beats that come out of the compressor, and their cycles."""
-    dut = compressor(BINARY32, beat_words, words or beat_words)
+    dut = BufferedCompressor(BINARY32, beat_words, words or beat_words)
 
     def setup(ctx):
         ctx.set(dut.bf16, bf16)
@@ -79,7 +79,7 @@ def test_thresholds_compare_as_floats(threshold):
 def test_says_what_it_cannot_be_made_for():
     with pytest.raises(ValueError, match="beat_words must be 2, 4, 8 or 16, got 3"):
         Compressor(BINARY32, 3)
-    with pytest.raises(ValueError, match=r"words must divide beat_words \(8\) and be fewer, got 8"):
-        SlowCompressor(BINARY32, 8, 8)
+    with pytest.raises(ValueError, match=r"words must divide beat_words \(8\), got 3"):
+        BufferedCompressor(BINARY32, 8, 3)
     with pytest.raises(ValueError, match="words of 32 bits with long fractions, got FloatFormat"):
         Compressor(FloatFormat(exponent=5, mantissa=10), 8).elaborate(None)

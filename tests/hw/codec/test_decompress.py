@@ -8,7 +8,7 @@ from amaranth.sim import Simulator
 
 from etalstm.formats import codec
 from etalstm_hw.codec.decompress import Decompressor
-from etalstm_hw.codec.slow import decompressor
+from etalstm_hw.codec.buffered import BufferedDecompressor
 from etalstm_hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
 
 SEED = 17
@@ -107,7 +107,7 @@ def test_gives_the_golden_elements(beat_words, words, bf16, stall):
             expected += beats(codec.decode(encoded, len(values), bf16, beat_words).view(np.uint32), beat_words)
             stream_sizes.append(stream_size(values, bf16))
     sources = {"i": data, "stream_size": stream_sizes}
-    got, _ = run(decompressor(BINARY32, beat_words, words), sources, stall, len(expected) * beat_words // words)
+    got, _ = run(BufferedDecompressor(BINARY32, beat_words, words), sources, stall, len(expected) * beat_words // words)
     for n, (actual, want) in enumerate(zip(got, expected, strict=False)):
         assert actual == want, f"seed {SEED}, beat {n}: {actual}, expected {want}"
     assert len(got) == len(expected), f"{len(got)} beats, expected {len(expected)}"
@@ -122,7 +122,7 @@ def test_gives_its_words_every_cycle(beat_words, words, kept, bf16):
     values = blocks(kept, count)
     encoded = codec.encode(values, THRESHOLD, bf16, beat_words=beat_words)
     sources = {"i": beats(encoded, beat_words), "stream_size": [stream_size(values, bf16)]}
-    dut = decompressor(BINARY32, beat_words, words)
+    dut = BufferedDecompressor(BINARY32, beat_words, words)
     given = len(values) // beat_words
     _, when = run(dut, sources, 0, given, cycles=20 * len(values))
     pieces = beat_words // words  # the packer waits for a whole beat, and the last one for the fill
@@ -156,7 +156,7 @@ def test_refuses_what_nothing_writes(damage, beat_words, words, bf16, stall):
     encoded, sizes = codec.encode(values, 0, bf16, beat_words=beat_words).tolist(), stream_size(values, bf16)
     assert encoded[-1] == 0
     DAMAGES[damage](encoded, sizes, beat_words)
-    dut = decompressor(BINARY32, beat_words, words)
+    dut = BufferedDecompressor(BINARY32, beat_words, words)
     sources = {"i": beats(encoded, beat_words), "stream_size": [sizes]}
     given, _ = run(dut, sources, stall, 1000, cycles=500, stop=dut.error)
     assert len(given) < sizes["elements"] // beat_words, f"{damage}: all {len(given)} beats were given"
@@ -167,7 +167,7 @@ def test_refuses_what_nothing_writes(damage, beat_words, words, bf16, stall):
 def test_refuses_a_half_word_that_nothing_fills(words, elements):
     """Of the last block, and of one before."""
     encoded = [0b1, 0x00013F80, 0, 0]
-    dut, sizes = decompressor(BINARY32, 4, words), {"elements": elements, "kept": 1, "bf16": 1}
+    dut, sizes = BufferedDecompressor(BINARY32, 4, words), {"elements": elements, "kept": 1, "bf16": 1}
     given, _ = run(dut, {"i": beats(encoded, 4), "stream_size": [sizes]}, 0, 100, cycles=200, stop=dut.error)
     assert len(given) < elements // 4
 

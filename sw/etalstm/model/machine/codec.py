@@ -11,11 +11,11 @@ DECOMPRESSOR = record(
     "words", "factor", "active", "beats", "beat", "all_beats", "kept", "counts_from", "bf16", "have", "position",
     "mask_beats", "ended", "fits", "valid", "last", "piece", "waiting", "waiting_last", "packed", "full", "full_last",
 )  # fmt: skip
-"""`waiting` is the piece of a beat in the elastic buffer before a decompressor that takes beats in pieces."""
+"""A beat, or a piece of one, may be `waiting` in the elastic buffer before the codec."""
 COMPRESSOR = record(
     "words", "factor", "beat", "all_beats", "kept", "counts_from", "bf16", "piece", "first_valid", "first_last",
     "second_valid", "second_last", "position", "mask_position", "open", "read", "half", "block_beat", "masking",
-    "closing", "ending", "valid", "last", "packed", "full", "full_last",
+    "closing", "ending", "valid", "last", "waiting", "waiting_last", "packed", "full", "full_last",
 )  # fmt: skip
 _LINE_BITS_LEAST = 4
 
@@ -92,12 +92,9 @@ def step_decompressor(codec, beat_there, beat_last, out_ready, counts):
 
 @compiled
 def _next_piece(codec, beat_there, beat_last, takes_piece):
-    """Tell whether a beat is taken, whether a piece enters the window, and whether that is a stream's last."""
+    """Tell whether a beat is taken, whether a piece enters the codec, and whether that is a stream's last."""
     factor = codec.factor
     piece_last = beat_last and codec.piece == factor - 1
-    if factor == 1:
-        taken = beat_there and takes_piece
-        return taken, taken, taken and beat_last
     taken = takes_piece and (codec.waiting or beat_there)
     taken_last = taken and (codec.waiting_last if codec.waiting else piece_last)
     leaves = beat_there and not codec.waiting
@@ -155,14 +152,11 @@ def step_compressor(codec, beat_there, beat_last, out_ready, counts):
         codec.masking, codec.open, codec.ending = 0, 0, codec.closing
     leaves = not codec.second_valid or takes
     enters = not codec.first_valid or leaves
-    took_piece = beat_there and enters
-    took_beat = took_piece and codec.piece == factor - 1
+    took_beat, took_piece, piece_last = _next_piece(codec, beat_there, beat_last, enters)
     if leaves:
         codec.second_valid, codec.second_last = codec.first_valid, codec.first_last
     if enters:
-        codec.first_valid, codec.first_last = took_piece, took_beat and beat_last
-    if took_piece:
-        codec.piece = (codec.piece + 1) % factor
+        codec.first_valid, codec.first_last = took_piece, piece_last
     return took_beat, gave, gave_last
 
 

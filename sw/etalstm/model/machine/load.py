@@ -12,13 +12,13 @@ from etalstm_hw.contract import Counter, Memory
 SCRATCH, WEIGHTS, _READ = int(Memory.SCRATCH), int(Memory.WEIGHTS), int(Counter.READ_BEATS)
 
 ENGINE = record(
-    "prepared_at", "active", "kind", "current", "reading", "stands_for", "weights_at", "side", "next_side",
+    "prepared_at", "active", "kind", "current", "reading", "stands_for", "weights_at", "weights_before", "side",
     "turn", "beat", "bank", "turn_bank",
 )  # fmt: skip
 """The instruction that is being requested, and the plan whose beats are taken.
 
-What is read is counted for all channels that the engine `stands_for`. Weights were written last in ``weights_at``, by
-the port ``side`` of each copy. The next ``beat`` is written to a vector in ``bank``; ``turn`` vectors are left of this
+What is read is counted for all channels that the engine `stands_for`. Weights were taken last in ``weights_at``, for
+the port ``side`` of each copy; for the other one in ``weights_before``. The next ``beat`` is written to a vector in ``bank``; ``turn`` vectors are left of this
 turn of the inner loop, which has begun in ``turn_bank``.
 """
 
@@ -92,8 +92,7 @@ def _take(cycle, engine, asked, reader, codec, instruction, counts, vector, size
     if not there or (engine.kind == indexed.VECTORS and not writable):
         return False
     if instruction.memory == WEIGHTS:
-        engine.weights_at, engine.side = cycle, engine.next_side
-        engine.next_side = 1 - engine.side
+        engine.weights_before, engine.weights_at, engine.side = engine.weights_at, cycle, 1 - engine.side
     counted[_READ + instruction.kind] += engine.stands_for
     _walk(engine, instruction, sizes)
     ends = take_beat(reader)

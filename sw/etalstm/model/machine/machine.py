@@ -160,7 +160,7 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
     bursts = [PROGRAM_BURSTS, *[sizes.outstanding] * (fetchers + channels)]
     machine.readers["depth"], machine.readers["free"], machine.readers["outstanding"] = depths, depths, bursts
     machine.rows["needed"] = -1
-    machine.streams["full_from"], machine.load["weights_at"], machine.load["next_side"] = NEVER, -1, 1
+    machine.streams["full_from"], machine.load["weights_at"], machine.load["weights_before"] = NEVER, -2, -2
     machine.engines["old_from"] = -sizes.tile_sums
     # the broadcasters' decompressors take whole beats
     words = [*[sizes.beat_words] * fetchers, *[sizes.codec_words] * channels]

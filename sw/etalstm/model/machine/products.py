@@ -81,9 +81,12 @@ def _there_at(digits):
 
 @compiled
 def _stands_still(cycle, number, load, sizes):
-    """Tell whether weights are written by the port that an engine reads by."""
-    alone = number % 2 == 0 and number + 1 == sizes.streams
-    return load.weights_at == cycle and number % 2 == load.side and not alone
+    """Tell whether weights that were taken a cycle ago are written by the port that an engine reads by."""
+    if number % 2 == 0 and number + 1 == sizes.streams:
+        return False
+    if load.weights_at == cycle - 1:
+        return number % 2 == load.side
+    return load.weights_before == cycle - 1 and number % 2 != load.side
 
 
 @compiled

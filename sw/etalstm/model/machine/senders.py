@@ -19,6 +19,7 @@ _READ, _SEEN, _SKIPPED = (
     int(counter) for counter in (Counter.READ_BEATS, Counter.SCALARS_SEEN, Counter.SCALARS_SKIPPED)
 )
 _UPPER, _LOWER = range(PLANES)
+_HELD = 2  # beats between a port and the streams
 _CHECKED = 3  # cycles from an array's SEND to its blocks: states of etalstm_hw.integer.broadcaster.ArrayCheck
 SLOTS = BANK_ARRAYS * SENT_BANKS  # arrays of a stream; they take the slots in the order in which they are sent
 
@@ -32,7 +33,7 @@ DISTRIBUTOR = record(
 """Arrays whose blocks are asked for by a port, and the one that is given to the streams.
 
 It has the ``turn`` among those of the port, and takes a ``slot``. ``position`` is the beat in its plane, of which
-``planes`` are left. A beat that was read may be ``held``. The last beat was given in the cycle ``gave_at`` to the
+``planes`` are left. Up to two beats that were read are ``held``. The last beat was given in the cycle ``gave_at`` to the
 stream ``gave_to``.
 """
 
@@ -167,30 +168,30 @@ def _give(cycle, engine, streams, array, sizes, wakes):
 
 @compiled
 def _arrive(cycle, engine, fetcher, reader, table, counted):
-    """Hold the beat that has been read, if there is one and none is held."""
-    if engine.held or not fetcher.filling or fetcher.filling_from > cycle or beat_at(reader) > cycle:
+    """Hold the beat that has been read, if there is one and room for it."""
+    if engine.held == _HELD or not fetcher.filling or fetcher.filling_from > cycle or beat_at(reader) > cycle:
         return
     counted[_READ + table[fetcher.current // ITEM_BLOCKS].kind] += 1
     if take_beat(reader):
         fetcher.filling = 0
-    engine.held = 1
+    engine.held += 1
 
 
 @compiled
-def _distribute(cycle, engine, port, distributors, streams, table, sizes, wakes):
-    """Give the beat that is held, or one of zeros where there are no sequences any more.
+def _distribute(cycle, there, engine, port, distributors, streams, table, sizes, wakes):
+    """Give the first beat that is held if one is `there`, or one of zeros where there are no sequences any more.
 
     Tell whether another port's is written instead: two of them have a bank.
     """
     array = table[engine.current]
-    if not engine.held and engine.position < array.batch * sizes.vector_beats:
+    if not there and engine.position < array.batch * sizes.vector_beats:
         return False
     to = engine.position // (array.own * sizes.vector_beats)
     for other in range(port % SENT_BANKS, port, SENT_BANKS):
         if distributors[other].gave_at == cycle and distributors[other].gave_to == to:
             return True
     if engine.position < array.batch * sizes.vector_beats:
-        engine.held = 0
+        engine.held -= 1
     _give(cycle, engine, streams, array, sizes, wakes)
     return False
 
@@ -218,13 +219,14 @@ def _step_distributor(
     if not fetcher.filling and indexed.plan_at(asked) <= cycle:
         fetcher.current, fetcher.kind = indexed.drop_plan(asked)
         fetcher.filling, fetcher.filling_from = 1, cycle + 1
+    there = engine.held != 0
     _arrive(cycle, engine, fetcher, reader, table, counted)
     if not engine.busy:
         begins = _begin(cycle, group, engine, port, streams, lines, table, blocks, given, random, sizes, counted)
         following = min(following, begins)
     elif engine.given_from > cycle:
         following = min(following, engine.given_from)
-    elif _distribute(cycle, engine, port, distributors, streams, table, sizes, wakes):
+    elif _distribute(cycle, there, engine, port, distributors, streams, table, sizes, wakes):
         following = cycle + 1
     now = (indexed.progress_of(asked, reader), fetcher.state, fetcher.filling, engine.held)
     if before != now or given_before != engine.position + (engine.planes << 32):
