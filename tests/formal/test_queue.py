@@ -82,13 +82,9 @@ PROOFS = [
         reach=16,
         small=(Change("etalstm_hw.contract.fields", "TARGET_BITS = 20", "TARGET_BITS = 3"),),
         mutants=(
-            _mutant("leaves = there & ~blocked.any() & ~self.drain", "leaves = there & ~self.drain"),
-            _mutant("leaves = there & ~blocked.any() & ~self.drain", "leaves = ~blocked.any() & ~self.drain"),
-            _mutant(
-                "leaves = there & ~blocked.any() & ~self.drain",
-                "leaves = there & ~blocked.any()",
-                "it is at the output, but not valid",
-            ),
+            _mutant("may_leave = there & ~blocked.any() & ~self.drain", "may_leave = there & ~self.drain"),
+            _mutant("may_leave = there & ~blocked.any() & ~self.drain", "may_leave = ~blocked.any() & ~self.drain"),
+            _mutant("may_leave = there & ~blocked.any() & ~self.drain", "may_leave = there & ~blocked.any()"),
             _mutant("fifo.r_en.eq(~there)", "fifo.r_en.eq(1)"),
             _mutant("with m.If(~there):", "with m.If(1):"),
             _mutant("self.o.valid.eq(valid & ~self.drain)", "self.o.valid.eq(valid)"),
@@ -98,7 +94,7 @@ PROOFS = [
             _mutant("Mux(head.waits.everyone, self.stored_by_all", "Mux(0, self.stored_by_all"),
             _mutant("valid | there | fifo.r_rdy", "there | fifo.r_rdy"),
             _mutant("with m.If(~valid & there):", "with m.If(there):"),
-            _mutant("with m.If(leaves):", "with m.If(there & ~valid):"),
+            _mutant("with m.If(may_leave & (~valid | self.o.ready)):", "with m.If(may_leave):"),
             Mutant("etalstm_hw.stream", "return wait.wanted & (completed", "return (completed"),
             Mutant(
                 "etalstm_hw.stream",

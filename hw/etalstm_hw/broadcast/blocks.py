@@ -21,7 +21,7 @@ class BlockLayout(data.StructLayout):
     Members
     -------
     bank : which buffer
-    lane, lanes : first lane that is sent, and how many
+    lane, last_lane : first and last lane that are sent
     gates, batch, tiles, batch_outer, narrow : as in the CAST instruction
     row_vectors : vectors of weights of a scalar, by which `outer` advances
     outer : outer offset of its first words, see :func:`~etalstm_hw.stream.lane_offset`
@@ -43,7 +43,9 @@ class BlockLayout(data.StructLayout):
         super().__init__(
             {
                 "bank": 1,
-                **{name: cast[name] for name in ("lane", "lanes", *CAST_FIELDS)},
+                "lane": cast["lane"],
+                "last_lane": cast["lanes"],
+                **{name: cast[name] for name in CAST_FIELDS},
                 "row_vectors": cast["tiles"],
                 "outer": LANE_OFFSET_BITS,
                 "inner": range(words),

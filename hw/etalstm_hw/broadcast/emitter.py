@@ -116,18 +116,22 @@ class ScalarEmitter(wiring.Component):
         rest, patch = Signal(layout), Signal(layout)
         rest_mask, mask = Signal(sizes.mask_bits), Signal(sizes.mask_bits)
         remaining, left = Signal(range(sizes.words + 1)), Signal(range(sizes.words + 1))
-        there = has_rest | walker.o.valid
+        there, new = has_rest | walker.o.valid, Signal(range(sizes.words + 1))
         lowest_mask, bit = lowest(m, mask, "bit")
         several, leaves, ends = any_and_several(mask)[1], Signal(), Signal()
+        rest_ends, new_ends = remaining <= 1, new <= 1
         m.d.comb += [
             patch.eq(Mux(has_rest, rest, walker.o.p)),
             mask.eq(Mux(has_rest, rest_mask, self.masks.mask)),
-            left.eq(Mux(~has_rest & patch.first, nonzero[patch.bank], remaining)),
-            ends.eq(left <= 1),
+            new.eq(Mux(walker.o.p.first, nonzero[walker.o.p.bank], remaining)),
+            left.eq(Mux(has_rest, remaining, new)),
+            ends.eq(Mux(has_rest, rest_ends, new_ends)),
             leaves.eq(flow & there),
             walker.o.ready.eq(~has_rest),
-            walker.stop.eq(there & ends),  # whether the block's last scalar leaves is known late
-            walker.stop_bank.eq(patch.bank),
+            # Whether the block's last scalar leaves is known late, so the walker does not wait for it.
+            walker.stop.eq(has_rest & rest_ends),
+            walker.stop_bank.eq(rest.bank),
+            walker.ends.eq(~has_rest & new_ends),
         ]
         with m.If(there):
             m.d.sync += [
@@ -185,24 +189,29 @@ class ScalarEmitter(wiring.Component):
         width = min(_SEGMENT, sizes.sums)
         begun = Array(Signal(width, name=f"begun{n}") for n in range(sizes.sums // width))
         full = Array(Signal(name=f"full{n}") for n in range(len(begun)))  # all of them have begun
-        # Whether this sum begins is known late. So the count and the one after it are there before.
+        # Whether this sum begins is known late. So the count and the one after it are there before, and what follows.
         count, after = Signal(range(sizes.sums + 2)), Signal(range(sizes.sums + 2), init=1)
-        count_here, after_here, lacks = Signal.like(count), Signal.like(count), Signal()
+        count_here, after_here, may_sweep = Signal.like(count), Signal.like(count), Signal()
+        lacks, goes_on = Signal(2), Signal(2)  # without and with this sum
         begins, ends, zero = Signal(), Signal(), Signal()
         word = Signal(self._format.width)
+        # Which word it is is known sooner than whether it is zero.
+        zeros = Array(~one[self._format.mantissa : self._format.width - 1].any() for one in self.read_data)
         bit, segment = read.inner[: (width - 1).bit_length()], read.inner[(width - 1).bit_length() :]
         m.d.comb += [
             word.eq(Array(self.read_data)[read.word]),
-            zero.eq(~word[self._format.mantissa : self._format.width - 1].any()),
+            zero.eq(zeros[read.word]),
             begins.eq(
                 read_valid & ~read.null & ~read.empty & ~zero & (read.starts | ~begun[segment].bit_select(bit, 1))
             ),
             count_here.eq(Mux(read.starts, 0, count)),
             after_here.eq(Mux(read.starts, 1, after)),
-            lacks.eq(Mux(begins, after_here != block.sums, count_here != block.sums)),
-            sweeps.eq(read_valid & read.ends & block.finish & ~read.empty & lacks),
+            lacks.eq(Cat(count_here != block.sums, after_here != block.sums)),
+            may_sweep.eq(read_valid & read.ends & block.finish & ~read.empty),
+            goes_on.eq(Mux(advance & ~sweeping, ~(lacks & may_sweep.replicate(2)), 0)),
+            sweeps.eq(may_sweep & Mux(begins, lacks[1], lacks[0])),
             advance.eq(~out_valid | self.o.ready),
-            flow.eq(advance & ~sweeps & ~sweeping),
+            flow.eq(Mux(begins, goes_on[1], goes_on[0])),
             ends.eq(read.ends & block.last & ~sweeps),
             self.release.eq(advance & read_valid & read.ends & ~sweeps),
             self.o.valid.eq(out_valid),

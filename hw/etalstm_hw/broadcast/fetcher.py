@@ -124,7 +124,7 @@ class BlockFetcher(wiring.Component):
             decompressor.stream_size.p.eq(plan.stream_size),
             self.busy.eq(requests.busy | plans.r_rdy | filling | (free != 2)),
         ]
-        fill, handed, kind = self._fill(m, decompressor, filling, streaming, indexing)
+        fill, handed, kind = self._fill(m, decompressor, begins, filling, streaming, indexing)
         m.d.comb += self.kind.eq(Mux(filling, kind, plan.kind))
         m.d.sync += free.eq(free + self.release - handed)
         with m.If(begins):
@@ -148,13 +148,15 @@ class BlockFetcher(wiring.Component):
         )
         return decompressor
 
-    def _fill(self, m, decompressor, filling, streaming, indexing):
+    def _fill(self, m, decompressor, begins, filling, streaming, indexing):
         """Put beats into a buffer, one after the other; give its number, when it is handed over, and its kind."""
         line, fill, kind = Signal(range(self._lines)), Signal(), Signal.like(self.kind)
         full = Signal()  # all beats of the block are in, it could not be handed over with the last of them
         read = Signal()  # the last beat of the stream has been taken
+        with m.If(begins):
+            m.d.sync += read.eq(0)
         direct, handed, last = Signal(), self.o.valid & self.o.ready, Signal()
-        reading = streaming & ~read
+        reading = filling & streaming & ~read
         m.d.comb += [
             direct.eq(filling & ~streaming & ~full),
             decompressor.i.valid.eq(reading & self.data.valid),
@@ -176,5 +178,5 @@ class BlockFetcher(wiring.Component):
             with m.If(last):
                 m.d.sync += [line.eq(0), full.eq(1)]
         with m.If(handed):
-            m.d.sync += [full.eq(0), filling.eq(0), streaming.eq(0), read.eq(0), fill.eq(~fill)]
+            m.d.sync += [full.eq(0), filling.eq(0), fill.eq(~fill)]
         return fill, handed, kind

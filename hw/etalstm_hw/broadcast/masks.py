@@ -68,6 +68,8 @@ class PatchSizes:
 class MaskRead(wiring.Signature):
     """A read of a patch's mask, seen from the reader: ``mask`` follows ``enable`` by a cycle, and stays without it.
 
+    What is found out of a mask or a count here takes less logic than it would where that is read.
+
     Members
     -------
     by_batch : which of the two orders
@@ -75,7 +77,8 @@ class MaskRead(wiring.Signature):
     word : by rows, which lane of that beat
     batch_address : by batch, the patch: bank, beat of its gate
     nonzero : how many words of the block are to be sent that is being written, of its beats so far with the present one
-    none : ``nonzero`` is 0; takes less logic than the count
+    none : ``nonzero`` is 0
+    empty : ``mask`` is 0
     """
 
     def __init__(self, sizes: PatchSizes):
@@ -89,6 +92,7 @@ class MaskRead(wiring.Signature):
                 "mask": In(sizes.mask_bits),
                 "nonzero": In(range(sizes.words + 1)),
                 "none": In(1),
+                "empty": In(1),
             }
         )
 
@@ -109,7 +113,7 @@ class NonzeroMasks(wiring.Component):
     block : :py:`In(BlockLayout())`            the block whose beats arrive
     write_data, write_enable : :py:`In`        a beat of it
     send_zeros : :py:`In(1)`                   zeros are to be sent too: a mask has a bit for every word of its lanes
-    seen, skipped : :py:`Out`                  words of this beat that could be sent; and that are left out
+    seen, skipped : :py:`Out`                  words of the beat a cycle ago that could be sent; and that are left out
     read : :py:`In(MaskRead(sizes))`
     """
 
@@ -160,7 +164,11 @@ class NonzeroMasks(wiring.Component):
         by_batch, word = Signal(), Signal.like(read.word)
         with m.If(read.enable):
             m.d.sync += [by_batch.eq(read.by_batch), word.eq(read.word)]
-        m.d.comb += read.mask.eq(Mux(by_batch, of_batch, Array(of_rows)[word]))
+        (batch_mask, any_of_batch), (rows_masks, any_of_rows) = of_batch, zip(*of_rows, strict=True)
+        m.d.comb += [
+            read.mask.eq(Mux(by_batch, batch_mask, Array(rows_masks)[word])),
+            read.empty.eq(~Mux(by_batch, any_of_batch, Array(any_of_rows)[word])),
+        ]
         return m
 
     def _count(self, m, beat, first):
@@ -169,9 +177,8 @@ class NonzeroMasks(wiring.Component):
         lanes, asked, wanted = Signal(sizes.lanes), Signal(sizes.beat_words), Signal(sizes.beat_words)
         exponent = slice(self._format.mantissa, self._format.width - 1)
         before, added = Signal.like(self.read.nonzero), Signal(range(sizes.beat_words + 1))
-        begins, none_before = Signal(), Signal()
-        last = block.lane + block.lanes
-        m.d.comb += lanes.eq(Cat((block.lane <= n) & (last > n) for n in range(sizes.lanes)))
+        begins, none_before, counted, left_out = Signal(), Signal(), Signal.like(asked), Signal.like(asked)
+        m.d.comb += lanes.eq(Cat((block.lane <= n) & (block.last_lane > n - 1 if n else 1) for n in range(sizes.lanes)))
         with m.If(self.write_enable):
             m.d.comb += asked.eq(lanes.word_select(beat, sizes.beat_words))
         m.d.comb += [
@@ -180,31 +187,37 @@ class NonzeroMasks(wiring.Component):
             begins.eq(self.write_enable & first),
             self.read.nonzero.eq(Mux(begins, 0, before) + added),
             self.read.none.eq((begins | none_before) & ~wanted.any()),
-            self.seen.eq(sum(asked)),
-            self.skipped.eq(self.seen - added),
+            self.seen.eq(sum(counted)),
+            self.skipped.eq(sum(left_out)),
         ]
         m.d.sync += [before.eq(self.read.nonzero), none_before.eq(self.read.none)]
+        m.d.sync += [counted.eq(asked), left_out.eq(asked & ~wanted)]
         return wanted
 
     def _by_rows(self, m, wanted, bit, address, enable):
-        """Add a bit to each lane's mask, one memory for each word of a beat."""
+        """Add a bit to each lane's mask, one memory for each word of a beat; give each mask, and if it has a bit."""
         sizes, masks = self._sizes, []
         for n in range(sizes.beat_words):
-            m.submodules[f"rows{n}"] = memory = Memory(shape=sizes.chunk, depth=1 << len(address), init=[])
+            m.submodules[f"rows{n}"] = memory = Memory(shape=sizes.chunk + 1, depth=1 << len(address), init=[])
             write_port, read_port, old = memory.write_port(), memory.read_port(), memory.read_port(domain="comb")
+            one = (wanted[n] << bit)[: sizes.chunk]
             m.d.comb += [
                 old.addr.eq(address),
                 write_port.addr.eq(address),
-                write_port.data.eq(Mux(bit == 0, wanted[n], old.data | wanted[n] << bit)),
+                write_port.data.eq(Mux(bit == 0, 0, old.data) | Cat(one, wanted[n])),
                 write_port.en.eq(self.write_enable),
                 read_port.addr.eq(self.read.rows_address),
                 read_port.en.eq(enable),
             ]
-            masks.append(read_port.data)
+            masks.append((read_port.data[:-1], read_port.data[-1]))
         return masks
 
     def _by_batch(self, m, wanted, gate, address, enable):
-        """Write a gate's bits into a mask, the first gate zeros for the others; give a mask's bits in order."""
+        """Write a gate's bits into a mask, the first gate zeros for the others; give a mask, and if it has a bit.
+
+        Each gate has a bit more, which tells whether it has one.
+        """
+        words, wanted = len(wanted), Cat(wanted, wanted.any())
         shape = data.ArrayLayout(len(wanted), MOST_GATES)
         m.submodules.batch = memory = Memory(shape=shape, depth=1 << len(address), init=[])
         write_port, read_port = memory.write_port(granularity=1), memory.read_port()
@@ -216,4 +229,5 @@ class NonzeroMasks(wiring.Component):
             read_port.addr.eq(self.read.batch_address),
             read_port.en.eq(enable),
         ]
-        return Cat(Cat(read_port.data[gate][n] for gate in range(MOST_GATES)) for n in range(len(wanted)))
+        gates = [read_port.data[gate] for gate in range(MOST_GATES)]
+        return Cat(Cat(gate[n] for gate in gates) for n in range(words)), Cat(gate[words] for gate in gates).any()

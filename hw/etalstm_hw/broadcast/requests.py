@@ -85,6 +85,7 @@ class BlockRequests(wiring.Component):
         window, shift = Signal(self.windows.base.shape()), (self._beat_words * self._sizes[0] // 8).bit_length() - 1
         last_tile, last_block = tile == cast.tiles_per_channel - 1, remaining == 1
         request = reads.i.p
+        last_lane = Signal.like(request.plan.block.last_lane)
         m.d.comb += [
             reads.size.eq(self.windows.size >> shift),
             reads.drain.eq(self.drain),
@@ -101,7 +102,7 @@ class BlockRequests(wiring.Component):
             own_end.eq(cast.first_sum + Mux(cast.batch_outer, rows, cast.batch)),
             sums_before.eq(Mux(cast.start & fresh, 0, sums)),
         ]
-        self._describe(m, request.plan.block, cast, fresh, last_block, lanes, outer, inner, sums)
+        self._describe(m, request.plan.block, cast, fresh, last_block, last_lane, outer, inner, sums)
         m.d.comb += request.plan.block.row_vectors.eq(row_vectors)
 
         with m.FSM() as fsm:
@@ -128,6 +129,7 @@ class BlockRequests(wiring.Component):
                 m.d.sync += [
                     verdict.eq(self._verdict(cast, beats, lanes, channel, own_end, end, reads.size)),
                     sums.eq(Mux(own_end > sums_before, own_end, sums_before)),
+                    last_lane.eq(cast.lane + lanes - 1),
                 ]
                 m.next = "OFFER"
             with m.State("OFFER"):
@@ -149,11 +151,11 @@ class BlockRequests(wiring.Component):
                 pass
         return m
 
-    def _describe(self, m, block, cast, fresh, last_block, lanes, outer, inner, sums):
+    def _describe(self, m, block, cast, fresh, last_block, last_lane, outer, inner, sums):
         """Fill in what is to be sent of a block."""
         m.d.comb += [
             *(block[name].eq(cast[name]) for name in ("lane", *CAST_FIELDS)),
-            block.lanes.eq(lanes),
+            block.last_lane.eq(last_lane),
             block.outer.eq(outer),
             block.inner.eq(inner),
             block.sums.eq(sums),

@@ -76,6 +76,7 @@ class PatchWalker(wiring.Component):
     o : :py:`Out(stream.Signature(PatchLayout(...)))`  patches; their masks are at the masks' read port
     masks : :py:`Out(MaskRead(sizes))`                 the masks' read port
     stop, stop_bank : :py:`In(1)`                      nothing more is to be sent of the block in this bank
+    ends : :py:`In(1)`                                 nor of the block of the patch at ``o``, if there is one
     busy : :py:`Out(1)`                                a patch is still to be delivered
     """
 
@@ -88,6 +89,7 @@ class PatchWalker(wiring.Component):
                 "masks": Out(MaskRead(sizes)),
                 "stop": In(1),
                 "stop_bank": In(1),
+                "ends": In(1),
                 "busy": Out(1),
             }
         )
@@ -99,23 +101,27 @@ class PatchWalker(wiring.Component):
         patch, here = Signal(PatchLayout(self._sizes)), Signal(PatchLayout(self._sizes))
         asked, first, null = Signal(), Signal(), Signal()
 
+        unwanted = self.masks.empty & ~patch.null
+        # Whether the patch is unwanted is known late. So what follows in either case is known before.
         stopped = self.stop & (self.stop_bank == block.bank)
-        unwanted = (self.masks.mask == 0) & ~patch.null
+        ends, moves_on = asked & self.ends & (patch.bank == block.bank), ~asked | self.o.ready
+        left = Signal()
         m.d.comb += [
             self.o.valid.eq(asked & ~unwanted),
             self.o.p.eq(patch),
-            self.masks.enable.eq(walking & (~asked | unwanted | self.o.ready)),
-            self.i.ready.eq(~walking | (self.masks.enable & last) | stopped),
+            self.masks.enable.eq(walking & (unwanted | moves_on)),
+            left.eq(Mux(unwanted, last, (last & moves_on) | ends) | stopped),
+            self.i.ready.eq(~walking | left),
             self.busy.eq(walking | asked | self.i.valid),
         ]
-        with m.If(~asked | unwanted | self.o.ready):
+        with m.If(unwanted | moves_on):
             m.d.sync += asked.eq(walking)
         with m.If(self.masks.enable):
             m.d.sync += [patch.eq(here), first.eq(0)]
             # an unwanted patch that is its block's first hands `first` on to the next one
             m.d.sync += patch.first.eq(first | (asked & unwanted & patch.first))
         self._walk(m, block, last, null, here)
-        with m.If((self.masks.enable & last) | stopped):
+        with m.If(left):
             m.d.sync += walking.eq(0)
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [block.eq(self.i.p), walking.eq(1), first.eq(1), null.eq(self.masks.none)]
@@ -131,10 +137,9 @@ class PatchWalker(wiring.Component):
         beat, word = lane >> shift, lane[:shift]
 
         lane_ends, gate_ends, batch_ends = Signal(), Signal(), Signal()
-        last_lane = block.lane + block.lanes - 1
         line = (gate_line + batch_line + beat)[: len(here.line)]
         m.d.comb += [
-            lane_ends.eq(Mux(by_batch, beat == last_lane >> shift, lane == last_lane)),
+            lane_ends.eq(Mux(by_batch, beat == block.last_lane >> shift, lane == block.last_lane)),
             gate_ends.eq(by_batch | (gate == block.gates - 1)),
             batch_ends.eq(batch + Mux(by_batch, 1, sizes.chunk) >= block.batch),
             last.eq((lane_ends & gate_ends & batch_ends) | null),

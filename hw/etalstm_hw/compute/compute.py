@@ -271,19 +271,20 @@ class Compute(LaneCompute):
         """Give the read port of the partial sums to one of three."""
         request, port = self.read.p, memories.sums
         mine, from_sums = Signal(), Signal()
+        asks = self.read.valid & (request.memory == Memory.SUMS)
         m.d.comb += [
-            mine.eq(self.read.valid & (request.memory == Memory.SUMS) & ~vector.sums.en),
+            mine.eq(asks & ~vector.sums.en),
             vector.sums.data.eq(port.data),
             port.en.eq(vector.sums.en | mine | (mac.issue & mac.uses_sums)),
             port.addr.eq(Mux(vector.sums.en, vector.sums.addr, Mux(mine, request.address, mac.step.sums))),
-            mac.sums_free.eq(~vector.sums.en & ~mine),
+            mac.sums_free.eq(~(vector.sums.en | asks)),
         ]
         m.d.sync += from_sums.eq(request.memory == Memory.SUMS)
         with m.If(request.memory == Memory.SUMS):
             m.d.comb += self.read.ready.eq(~vector.sums.en)
         with m.If(from_sums):
             m.d.comb += self.read_data.eq(port.data)
-        return vector.sums.en | mine
+        return vector.sums.en | asks
 
     def _operate(self, m, memories, pes, mac, vector):
         """Send operands of the operation issued in the cycle before to the PEs, and write sums back."""

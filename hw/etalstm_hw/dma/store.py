@@ -164,7 +164,7 @@ class StoreEngine(wiring.Component):
             self.kind.eq(writer.kind),
             self.read.p.eq(vectors.read.p),
             self.read.valid.eq(vectors.read.valid & ~drain),
-            vectors.read.ready.eq(self.read.ready & ~drain),
+            vectors.read.ready.eq(self.read.ready),  # a drain resets the reader, whatever it is told
             vectors.vector.eq(self.vector),
         ]
         elements = self._compress(m, vectors.o.p, log, drain)

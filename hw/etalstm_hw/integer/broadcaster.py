@@ -108,7 +108,7 @@ class Distributor(wiring.Component):
 
 
 class ArrayCheck(wiring.Component):
-    """Refuses SENDs whose array does not fit, or that send none; each takes three cycles.
+    """Refuses SENDs whose array does not fit, or that send none; each takes four cycles.
 
     Parameters
     ----------
@@ -160,9 +160,12 @@ class ArrayCheck(wiring.Component):
             with m.State("TOTAL"):
                 m.d.sync += total.eq(few_lines * few_own)
                 m.d.sync += bad.eq(bad | (lines > sizes.lines) | (dealt < send.batch))
+                m.next = "JUDGE"
+            with m.State("JUDGE"):
+                m.d.sync += fits.eq(~bad & (total <= sizes.lines))
                 m.next = "OFFER"
             with m.State("OFFER"):
-                m.d.comb += [fits.eq(~bad & (total <= sizes.lines)), self.o.valid.eq(fits)]
+                m.d.comb += self.o.valid.eq(fits)
                 m.d.sync += self.refused.eq(~fits)
                 with m.If(self.o.valid & self.o.ready):
                     m.next = "TAKE"
@@ -201,8 +204,9 @@ class IntegerBroadcaster(BlockBroadcaster):
         m.d.comb += self.o.valid.eq(Cat(digit.valid for digit in self.o.p).any())
         self._count(m, fetchers)
         sending = Cat(*gives, *(sender.busy for sender in senders)).any()
-        idle = ~Cat(fetcher.busy | (fetcher.status != Status.IDLE) for fetcher in fetchers).any()
-        with m.If(check.refused & idle & ~sending):
+        idle = Signal()  # of the cycle before: what was taken last has come to the fetchers long ago
+        m.d.sync += idle.eq(~sending & ~Cat(one.busy | (one.status != Status.IDLE) for one in fetchers).any())
+        with m.If(check.refused & idle):
             m.d.comb += [self._fault.eq(Status.BAD_FIELD), self._place.eq(sum(f.begun for f in fetchers))]
         return check.busy | sending
 
@@ -259,12 +263,14 @@ class IntegerBroadcaster(BlockBroadcaster):
         return extents.r_rdy | distributor.busy | beats.r_rdy
 
     def _count(self, m, fetchers):
-        """Count the bytes that come, and those that are zero."""
+        """Count the bytes that come, and those that are zero, in three cycles."""
         seen, skipped = [], []
         for fetcher in fetchers:
             zero, is_there = Signal(self._sizes.line_bytes), Signal()
+            came, left_out = Signal(range(len(zero) + 1)), Signal(range(len(zero) + 1))
             m.d.sync += is_there.eq(fetcher.write_enable)
             m.d.sync += zero.eq(Cat(~fetcher.write_data.word_select(n, _BYTE).any() for n in range(len(zero))))
-            seen.append(Mux(is_there, len(zero), 0))
-            skipped.append(Mux(is_there, sum(zero), 0))
+            m.d.sync += [came.eq(Mux(is_there, len(zero), 0)), left_out.eq(Mux(is_there, sum(zero), 0))]
+            seen.append(came)
+            skipped.append(left_out)
         m.d.sync += [self.seen.eq(sum(seen)), self.skipped.eq(sum(skipped))]

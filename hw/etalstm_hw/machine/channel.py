@@ -237,17 +237,20 @@ class Channel(wiring.Component):
             given, into = self.scalars.p, getattr(compute, name)
             scalar, there = (given[n].sent, given[n].valid) if config.integers else (given, 1)
             fifo = SyncFIFOBuffered(width=scalar.shape().size, depth=enough + ROUND_TRIP)
-            elastic = Elastic(scalar.shape())  # whether a scalar is taken is known late
-            m.submodules[name], m.submodules[f"first_of_{name}"] = fifo, elastic
+            m.submodules[name] = fifo
+            level = fifo.level
+            if not config.integers:  # the engine of MACs knows late whether it takes a scalar
+                m.submodules.elastic = elastic = Elastic(scalar.shape())
+                wiring.connect(m, elastic.o, into)
+                level, into = fifo.level + elastic.full, elastic.i
             fifos.append(fifo)
-            levels.append(fifo.level + elastic.full)
-            wiring.connect(m, elastic.o, into)
+            levels.append(level)
             m.d.comb += [
                 fifo.w_data.eq(scalar),
                 fifo.w_en.eq(self.scalars.valid & there),
-                elastic.i.p.eq(fifo.r_data),
-                elastic.i.valid.eq(fifo.r_rdy),
-                fifo.r_en.eq(elastic.i.ready),
+                into.p.eq(fifo.r_data),
+                into.valid.eq(fifo.r_rdy),
+                fifo.r_en.eq(into.ready),
             ]
         m.d.comb += [
             self.scalars.ready.eq(Cat(fifo.w_rdy for fifo in fifos).all()),

@@ -23,6 +23,7 @@ from etalstm_hw.machine.barrier import StoreBarrier
 from etalstm_hw.machine.branch import Branch
 from etalstm_hw.machine.channel import ENGINES, Channel
 from etalstm_hw.machine.counters import Counters
+from etalstm_hw.machine.faults import Fault
 from etalstm_hw.machine.groups import Groups, branches, feeders
 from etalstm_hw.machine.registers import REGISTER_ADDRESS_BITS, Registers
 from etalstm_hw.machine.tree import delayed, lingering
@@ -200,7 +201,8 @@ class Top(wiring.Component):
     def _dispatch(self, m, sequencer, rows, tree, broadcasters, groups):
         """Give an instruction to all broadcasters that have a group, or to all channels; tell when."""
         connect(m, sequencer.o, rows.i)
-        opcode, ready, posted = rows.o.p.word[: contract.OPCODE_BITS], Signal(), Signal()
+        # What comes of a LOAD_ROWS is for the same engine. So nobody waits here for the opcode that goes out.
+        opcode, ready, posted = sequencer.o.p.word[: contract.OPCODE_BITS], Signal(), Signal()
         is_cast = opcode.matches(*(code for code, engine in ENGINE_OF.items() if engine == Engine.CAST))
         rooms = Signal(len(ENGINES))
         m.d.program += rooms.eq(Cat(Cat(b.report.rooms[n] for b in tree).all() for n in range(len(ENGINES))))
@@ -262,8 +264,12 @@ class Top(wiring.Component):
             ),
             sequencer.progress.eq(Cat(*(unit.progress for unit in (*reports, *broadcasters)), rows.beat).any()),
         ]
+        # One after the other they are known late; the sequencer waits for so many quiet cycles that this one is there.
+        fault = Signal(Fault())
         for broadcaster in reversed(broadcasters):
-            self._blame(m, sequencer, broadcaster.status, Engine.CAST, broadcaster.completed)
+            with m.If(broadcaster.status != Status.IDLE):
+                m.d.program += [fault.status.eq(broadcaster.status), fault.instruction.eq(broadcaster.completed)]
+        self._blame(m, sequencer, fault.status, Engine.CAST, fault.instruction)
         for branch in reversed(tree):
             self._blame(m, sequencer, branch.fault.status, branch.fault.engine, branch.fault.instruction)
 

@@ -86,11 +86,11 @@ class InstructionQueue(wiring.Component):
 
         with m.If(~there):
             m.d.sync += [there.eq(fifo.r_rdy), head.eq(fifo.r_data)]
-        with m.If(~valid | (self.o.valid & self.o.ready)):
-            leaves = there & ~blocked.any() & ~self.drain
-            m.d.sync += valid.eq(leaves)
-            with m.If(leaves):
-                m.d.sync += [there.eq(0), opcode.eq(head.opcode), payload.eq(head.fields)]
+        may_leave = there & ~blocked.any() & ~self.drain
+        with m.If(may_leave & (~valid | self.o.ready)):
+            m.d.sync += [valid.eq(1), there.eq(0), opcode.eq(head.opcode), payload.eq(head.fields)]
+        with m.Elif(self.o.valid & self.o.ready):
+            m.d.sync += valid.eq(0)
         with m.If(~valid & there):
             m.d.comb += self.waits.eq(blocked)
         level = fifo.level + there

@@ -87,19 +87,19 @@ class RowLoads(wiring.Component):
             self.o.p.eq(self.i.p),
         ]
 
-        def offer(more):
-            """Make the instruction a LOAD of the run."""
+        # Whether a run goes out is known late, so what does is a LOAD whether it goes or not.
+        is_rows, ends = rows.opcode == Opcode.LOAD_ROWS, Signal()
+        with m.If(is_rows):
             m.d.comb += [
-                self.o.valid.eq(self.i.valid),
                 self.o.p.word.eq(self.i.p.word[: _LOAD["more"].offset]),
                 load.opcode.eq(Opcode.LOAD),
-                load.more.eq(more),
+                load.more.eq(~ends),
                 *(load[name].eq(run[name]) for name in run.shape().members),
             ]
 
         with m.FSM():
             with m.State("PASS"):
-                with m.If(rows.opcode == Opcode.LOAD_ROWS):
+                with m.If(is_rows):
                     m.d.comb += maps.i.valid.eq(self.i.valid & ~unmet(self.i.p.waits.store, self.stored_by_all))
                     with m.If(maps.i.valid & maps.i.ready):
                         m.next = "TAKE"
@@ -127,8 +127,7 @@ class RowLoads(wiring.Component):
                     step.eq(Mux(whole_lane & ~needed[:MOST_GATES].any(), MOST_GATES, 1)),
                     moves.eq(~(begins & found) | self.o.ready),
                 ]
-                with m.If(begins & found):
-                    offer(more=1)
+                m.d.comb += self.o.valid.eq(self.i.valid & begins & found)
                 with m.If(moves):
                     self._step(m, rows, here, needed, step)
                     m.d.sync += ended.eq(~needed[0])
@@ -141,8 +140,7 @@ class RowLoads(wiring.Component):
                         with m.If(last):
                             m.next = "END"
             with m.State("END"):
-                offer(more=0)
-                m.d.comb += self.i.ready.eq(self.o.ready)
+                m.d.comb += [ends.eq(1), self.o.valid.eq(self.i.valid), self.i.ready.eq(self.o.ready)]
                 with m.If(self.o.ready):
                     m.next = "PASS"
         return m

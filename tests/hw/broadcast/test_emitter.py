@@ -59,8 +59,8 @@ class Blocks:
         rows = 4 * self.lanes
         span, sums = (self.batch, rows) if self.batch_outer else (rows, self.batch)
         return {
-            "bank": number % 2, "lane": 0, "lanes": self.lanes, "gates": 4, "batch": self.batch, "tiles": self.tiles,
-            "row_vectors": self.tiles, "narrow": 0, "batch_outer": self.batch_outer,
+            "bank": number % 2, "lane": 0, "last_lane": self.lanes - 1, "gates": 4, "batch": self.batch,
+            "tiles": self.tiles, "row_vectors": self.tiles, "narrow": 0, "batch_outer": self.batch_outer,
             "outer": self.offset(number * span), "inner": 0, "sums": sums,
             "start": number == 0, "finish": 0, "last": number == self.count - 1,
         }  # fmt: skip

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from etalstm.formats import codec
-from etalstm_hw.codec.compress import Compressor
 from etalstm_hw.codec.buffered import BufferedCompressor
+from etalstm_hw.codec.compress import Compressor
 from etalstm_hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
 from tests.hw.codec.test_decompress import LENGTHS, SEED, SPECIAL, THRESHOLD, beats, bits, blocks, elements, run
 

@@ -7,8 +7,8 @@ import pytest
 from amaranth.sim import Simulator
 
 from etalstm.formats import codec
-from etalstm_hw.codec.decompress import Decompressor
 from etalstm_hw.codec.buffered import BufferedDecompressor
+from etalstm_hw.codec.decompress import Decompressor
 from etalstm_hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
 
 SEED = 17

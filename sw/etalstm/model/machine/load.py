@@ -18,8 +18,8 @@ ENGINE = record(
 """The instruction that is being requested, and the plan whose beats are taken.
 
 What is read is counted for all channels that the engine `stands_for`. Weights were taken last in ``weights_at``, for
-the port ``side`` of each copy; for the other one in ``weights_before``. The next ``beat`` is written to a vector in ``bank``; ``turn`` vectors are left of this
-turn of the inner loop, which has begun in ``turn_bank``.
+the port ``side`` of each copy; for the other one in ``weights_before``. The next ``beat`` is written to a vector in
+``bank``; ``turn`` vectors are left of this turn of the inner loop, which has begun in ``turn_bank``.
 """
 
 

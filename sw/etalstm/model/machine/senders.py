@@ -20,7 +20,7 @@ _READ, _SEEN, _SKIPPED = (
 )
 _UPPER, _LOWER = range(PLANES)
 _HELD = 2  # beats between a port and the streams
-_CHECKED = 3  # cycles from an array's SEND to its blocks: states of etalstm_hw.integer.broadcaster.ArrayCheck
+_CHECKED = 4  # cycles from an array's SEND to its blocks: states of etalstm_hw.integer.broadcaster.ArrayCheck
 SLOTS = BANK_ARRAYS * SENT_BANKS  # arrays of a stream; they take the slots in the order in which they are sent
 
 CHECK = record("checking", "checked", "turn")
@@ -33,8 +33,8 @@ DISTRIBUTOR = record(
 """Arrays whose blocks are asked for by a port, and the one that is given to the streams.
 
 It has the ``turn`` among those of the port, and takes a ``slot``. ``position`` is the beat in its plane, of which
-``planes`` are left. Up to two beats that were read are ``held``. The last beat was given in the cycle ``gave_at`` to the
-stream ``gave_to``.
+``planes`` are left. Up to two beats that were read are ``held``. The last beat was given in the cycle ``gave_at`` to
+the stream ``gave_to``.
 """
 
 STREAM = record(
