@@ -1,4 +1,4 @@
-"""A compressor and a decompressor behind a register, of some words of a beat at a time: LUTs grow faster than words."""
+"""A compressor and a decompressor behind a register. They may take a beat in pieces: LUTs grow faster than words."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
@@ -12,7 +12,7 @@ from etalstm_hw.elastic import Elastic
 
 
 class BufferedCompressor(wiring.Component):
-    """Does what :class:`Compressor` does, ``words`` elements a cycle, and takes some ahead.
+    """Does what :class:`Compressor` does, ``words`` elements a cycle, and takes so many ahead.
 
     ::
 
@@ -72,14 +72,14 @@ class BufferedCompressor(wiring.Component):
 
 
 class BufferedDecompressor(wiring.Component):
-    """Does what :class:`Decompressor` does, ``words`` elements a cycle, and takes a beat ahead.
+    """Does what :class:`Decompressor` does, ``words`` elements a cycle, and takes so many words ahead.
 
     ::
 
         i ── Unpacker ── Elastic ── Decompressor ── Packer ── o
 
     Whether a beat is taken depends on registers alone. Where ``words`` are a beat, there is nothing to unpack or pack.
-    Beats of the next stream may only come when the last one has come out.
+    A stream's first beat may only come when all elements of the stream before have been taken at ``o``.
 
     Parameters
     ----------

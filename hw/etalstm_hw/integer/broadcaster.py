@@ -204,7 +204,8 @@ class IntegerBroadcaster(BlockBroadcaster):
         m.d.comb += self.o.valid.eq(Cat(digit.valid for digit in self.o.p).any())
         self._count(m, fetchers)
         sending = Cat(*gives, *(sender.busy for sender in senders)).any()
-        idle = Signal()  # of the cycle before: what was taken last has come to the fetchers long ago
+        # Told a cycle late. The SEND before the refused one has reached its fetcher several cycles ago.
+        idle = Signal()
         m.d.sync += idle.eq(~sending & ~Cat(one.busy | (one.status != Status.IDLE) for one in fetchers).any())
         with m.If(check.refused & idle):
             m.d.comb += [self._fault.eq(Status.BAD_FIELD), self._place.eq(sum(f.begun for f in fetchers))]
@@ -225,7 +226,8 @@ class IntegerBroadcaster(BlockBroadcaster):
     def _bring(self, m, number, fetcher, check, turn, senders):
         """Have a port bring the arrays of its turns into its bank; give whether one is on its way."""
         config, extents = self.config, SyncFIFO(width=Dealt().size, depth=_AHEAD)
-        # Which port may go on depends on the others, and whether a beat comes on the drain: so each is a cycle late.
+        # Whether the streams take a beat depends on the other ports, and is known late. So is whether there is a beat.
+        # The FIFO passes on either a cycle later.
         beats = SyncFIFO(width=self._sizes.beat.size, depth=2)
         distributor = Distributor(self._sizes, config.integer_streams)
         m.submodules[f"extents{number}"], m.submodules[f"distributor{number}"] = extents, distributor

@@ -43,12 +43,12 @@ class IntegerMemories(wiring.Component):
     weights0, weights1 … : :py:`Out(memory.ReadPort.Signature(...))`
         Read ports of rows: weights of all lanes.
     free : :py:`Out(streams)`
-        Which of them may be enabled. In a cycle in which weights are loaded, one of two that share a copy may not; they
-        take turns.
+        Which of them may be enabled. In a cycle in which weights are written, one of two that share a copy may not;
+        they take turns.
     scratch0, scratch1, scratch : :py:`Out(...)`
         See :class:`~etalstm_hw.compute.memory.ScratchMemory`.
     load : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
-        Weights. A write to another memory or beyond the end is taken and dropped.
+        Weights, which are written a cycle later. A write to another memory or beyond the end is taken and dropped.
     no_memory, no_address : :py:`Out(1)`
         A write of ``load`` was dropped in this cycle, because of what it names.
     """
@@ -91,7 +91,7 @@ class IntegerMemories(wiring.Component):
             self.no_memory.eq(load.valid & ~named),
             self.no_address.eq(named & beyond),
         ]
-        # Which products a write stops is known late, so a write comes a cycle after it was taken.
+        # Which products stand still for a write is known late, so it takes place a cycle after it was taken.
         request, to_weights = Signal(given.shape(), reset_less=True), Signal()
         m.d.sync += [request.eq(given), to_weights.eq(named & ~beyond)]
         side, taken = Signal(init=1), Signal(2)

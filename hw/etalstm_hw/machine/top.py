@@ -201,7 +201,7 @@ class Top(wiring.Component):
     def _dispatch(self, m, sequencer, rows, tree, broadcasters, groups):
         """Give an instruction to all broadcasters that have a group, or to all channels; tell when."""
         connect(m, sequencer.o, rows.i)
-        # What comes of a LOAD_ROWS is for the same engine. So nobody waits here for the opcode that goes out.
+        # LOAD_ROWS and the LOADs that are made of it are for the same engine. So the opcode before `rows` decides.
         opcode, ready, posted = sequencer.o.p.word[: contract.OPCODE_BITS], Signal(), Signal()
         is_cast = opcode.matches(*(code for code, engine in ENGINE_OF.items() if engine == Engine.CAST))
         rooms = Signal(len(ENGINES))
@@ -264,22 +264,23 @@ class Top(wiring.Component):
             ),
             sequencer.progress.eq(Cat(*(unit.progress for unit in (*reports, *broadcasters)), rows.beat).any()),
         ]
-        # One after the other they are known late; the sequencer waits for so many quiet cycles that this one is there.
-        fault = Signal(Fault())
+        # Which broadcaster's fault is the first is known late, so it is told a cycle later.
+        # Before a program is DONE, the sequencer waits longer than that.
+        fault = Signal(Fault(), init={"engine": Engine.CAST})
         for broadcaster in reversed(broadcasters):
             with m.If(broadcaster.status != Status.IDLE):
                 m.d.program += [fault.status.eq(broadcaster.status), fault.instruction.eq(broadcaster.completed)]
-        self._blame(m, sequencer, fault.status, Engine.CAST, fault.instruction)
+        self._blame(m, sequencer, fault)
         for branch in reversed(tree):
-            self._blame(m, sequencer, branch.fault.status, branch.fault.engine, branch.fault.instruction)
+            self._blame(m, sequencer, branch.fault)
 
-    def _blame(self, m, sequencer, status, engine, instruction):
+    def _blame(self, m, sequencer, fault):
         """Report a fault, if it is one, instead of those that were reported before."""
-        with m.If(status != Status.IDLE):
+        with m.If(fault.status != Status.IDLE):
             m.d.comb += [
-                sequencer.fault.eq(status),
-                sequencer.fault_engine.eq(engine),
-                sequencer.fault_instruction.eq(instruction),
+                sequencer.fault.eq(fault.status),
+                sequencer.fault_engine.eq(fault.engine),
+                sequencer.fault_instruction.eq(fault.instruction),
             ]
 
     def _count(self, m, counters, sequencer, tree, broadcasters, reader, rows):

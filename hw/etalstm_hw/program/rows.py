@@ -87,7 +87,7 @@ class RowLoads(wiring.Component):
             self.o.p.eq(self.i.p),
         ]
 
-        # Whether a run goes out is known late, so what does is a LOAD whether it goes or not.
+        # Whether a LOAD goes out is known late, so its payload does not depend on that.
         is_rows, ends = rows.opcode == Opcode.LOAD_ROWS, Signal()
         with m.If(is_rows):
             m.d.comb += [

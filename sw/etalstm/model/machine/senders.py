@@ -7,7 +7,7 @@ and plane: upper or lower digits.
 from etalstm.model.machine import indexed
 from etalstm.model.machine.axi import beat_at, step_reader, take_beat
 from etalstm.model.machine.fetcher import ITEM_BLOCKS, walk_blocks
-from etalstm.model.machine.latencies import ARRAYS_AHEAD, FIFO
+from etalstm.model.machine.latencies import ARRAYS_AHEAD, BEATS_AHEAD, FIFO
 from etalstm.model.machine.masks import count_bits, draw_bits, seed
 from etalstm.model.machine.queues import all_show_room, give_scalar, offered, room_at, take
 from etalstm.model.machine.state import EMITTER, FETCHER, NEVER, RING, compiled, record, wake
@@ -19,7 +19,6 @@ _READ, _SEEN, _SKIPPED = (
     int(counter) for counter in (Counter.READ_BEATS, Counter.SCALARS_SEEN, Counter.SCALARS_SKIPPED)
 )
 _UPPER, _LOWER = range(PLANES)
-_HELD = 2  # beats between a port and the streams
 _CHECKED = 4  # cycles from an array's SEND to its blocks: states of etalstm_hw.integer.broadcaster.ArrayCheck
 SLOTS = BANK_ARRAYS * SENT_BANKS  # arrays of a stream; they take the slots in the order in which they are sent
 
@@ -169,7 +168,7 @@ def _give(cycle, engine, streams, array, sizes, wakes):
 @compiled
 def _arrive(cycle, engine, fetcher, reader, table, counted):
     """Hold the beat that has been read, if there is one and room for it."""
-    if engine.held == _HELD or not fetcher.filling or fetcher.filling_from > cycle or beat_at(reader) > cycle:
+    if engine.held == BEATS_AHEAD or not fetcher.filling or fetcher.filling_from > cycle or beat_at(reader) > cycle:
         return
     counted[_READ + table[fetcher.current // ITEM_BLOCKS].kind] += 1
     if take_beat(reader):
