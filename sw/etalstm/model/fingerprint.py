@@ -38,7 +38,7 @@ _TIMES = {
     "distributors": "given_from gave_at",
     "streams": "full_from free_from",
     "engines": "free_at",
-    "load": "prepared_at weights_at",
+    "load": "prepared_at weights_at weights_before",
     "store": "prepared_at cut_from scatter_from sums_at",
     "writer": "active_from offered shown_from",
     "rows": "map_at asked gone first burst_from end end_before",
