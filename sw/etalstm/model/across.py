@@ -1,6 +1,7 @@
 """How much faster several boards are than one, which share the batch or the layers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from etalstm.model.boards import (
@@ -63,7 +64,8 @@ class Across:
         pipelines: bool,
         each: bool = True,
     ):
-        self._boards, self._links, self._config = boards, links, config
+        self._boards, self._config = boards, config
+        self._links = replace(links, gradient_words=2) if config.integers else links
         self._pipelines, self._each = pipelines, each
         needed = list(dict.fromkeys(needed for size in sizes for needed in self._needed(*size)))
         self._found = dict(zip(needed, measure(needed), strict=True))
@@ -113,7 +115,7 @@ class Across:
             "groups": part["groups"],
             "cycles": part["cycles"],
             **_milliseconds(all_),
-            "network_bytes": network_bytes(network, batch, steps, self._boards),
+            "network_bytes": network_bytes(network, batch, steps, self._boards, self._links),
             "speedup": one / all_.seconds,
             "speedup_with_batch_each": self._boards * one / each.seconds,
             "pipeline": self._pipeline(network, batch, steps, one),
@@ -132,7 +134,7 @@ class Across:
                 "pipelines": grid.pipelines,
                 "micro_batches": grid.micro_batches,
                 "sequences": sizes[0][1],
-                "network_bytes": pipeline_bytes(network, batch, steps, grid),
+                "network_bytes": pipeline_bytes(network, batch, steps, grid, self._links),
                 "cycles": max(self._cycles(grid, stage, size) for stage, size in enumerate(sizes)),
                 "milliseconds": 1e3 * seconds,
                 "speedup": one / seconds,

@@ -29,13 +29,15 @@ class Links:
     """What moves the data between boards, in bytes a second each way: `pcie` between a board and its host, `network`
     between two hosts, for each of them (100 Gbit/s), `host` the host's memory, when it adds or copies arrays (assumed).
 
-    `latency`: seconds of a message; assumed.
+    `latency`: seconds of a message; assumed. `gradient_words`: words that are moved of each gradient; with integers
+    there are two, as whole sums are added.
     """
 
     pcie: float = PCIE_BYTES
     network: float = 100e9 / 8
     host: float = 10e9
     latency: float = 10e-6
+    gradient_words: int = 1
 
     def __post_init__(self):
         for field in fields(self):
@@ -72,14 +74,14 @@ def iteration(
     `machine`: seconds of a board's programs, for its part of the batch. `passes`: of `machine`, what the backward pass
     of each layer takes, the last layer's first. Default: not known; gradients then come after all of it.
     """
-    layers = gradient_bytes(network, reversed(range(network.layers)))
+    layers = gradient_bytes(network, reversed(range(network.layers)), links.gradient_words)
     gradients = gradients_seconds(layers, boards, links, passes) if boards > 1 else 0.0
     return Iteration(machine, activations_seconds(boards, network, batch, steps, links), gradients)
 
 
-def gradient_bytes(network: NetworkShape, layers: Iterable[int]) -> list[int]:
-    """Give the bytes of some layers' gradients."""
-    return [WORD_BYTES * network.rows * (network.columns_of(layer) + 1) for layer in layers]
+def gradient_bytes(network: NetworkShape, layers: Iterable[int], words: int) -> list[int]:
+    """Give the bytes that are moved of some layers' gradients, so many words of each."""
+    return [words * WORD_BYTES * network.rows * (network.columns_of(layer) + 1) for layer in layers]
 
 
 def activation_bytes(network: NetworkShape, batch: int, steps: int) -> int:
@@ -87,9 +89,9 @@ def activation_bytes(network: NetworkShape, batch: int, steps: int) -> int:
     return WORD_BYTES * steps * batch * 2 * (network.input_size + network.hidden_size)
 
 
-def network_bytes(network: NetworkShape, batch: int, steps: int, boards: int) -> int:
+def network_bytes(network: NetworkShape, batch: int, steps: int, boards: int, links: Links = Links()) -> int:
     """Give the bytes that all hosts together send in an iteration: activations, and gradients in both directions."""
-    gradients = sum(gradient_bytes(network, range(network.layers)))
+    gradients = sum(gradient_bytes(network, range(network.layers), links.gradient_words))
     return activation_bytes(network, batch, steps) * (boards - 1) // boards + 2 * (boards - 1) * gradients
 
 
@@ -153,7 +155,7 @@ def durations(
     gradients. A stage has a session for each micro-batch in flight. Each session takes the sum and is updated.
     """
     role = grid.role(stage)
-    gradients = gradient_bytes(network, reversed(role.layers))
+    gradients = gradient_bytes(network, reversed(role.layers), links.gradient_words)
     read, of_steps = sum(gradients) / links.pcie, WORD_BYTES * sequences * steps
     outputs = of_steps * network.hidden_size
     across = (of_steps * network.inputs_of(role.layers[0]) + outputs) / links.pcie
@@ -186,7 +188,7 @@ def pipeline_seconds(
     return 2 * elsewhere + max(passes, of_loss)
 
 
-def pipeline_bytes(network: NetworkShape, batch: int, steps: int, grid: Grid) -> int:
+def pipeline_bytes(network: NetworkShape, batch: int, steps: int, grid: Grid, links: Links = Links()) -> int:
     """Give the bytes that all hosts together send in an iteration.
 
     Rank 0 sends x to the other first stages and receives their dx. y goes up from stage to stage and then to rank 0. dy
@@ -194,7 +196,7 @@ def pipeline_bytes(network: NetworkShape, batch: int, steps: int, grid: Grid) ->
     """
     of_batch = WORD_BYTES * 2 * batch * steps
     of_others = of_batch * (grid.pipelines - 1) * network.input_size // grid.pipelines
-    gradients = sum(gradient_bytes(network, range(network.layers)))
+    gradients = sum(gradient_bytes(network, range(network.layers), links.gradient_words))
     return of_others + of_batch * grid.depth * network.hidden_size + 2 * (grid.pipelines - 1) * gradients
 
 

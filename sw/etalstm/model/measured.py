@@ -140,16 +140,17 @@ def measure(
 
     The thresholds of the execution drop nothing: `shares` say what is zero. An architecture that skips no zeros has no
     delta inputs. With `choose_slices` there are as many slices as the machine uses best, instead of the execution's.
-    `masked`: sequences may end early, and the shares have counted padding as zeros. With a `mean_length` of the
-    sequences, in steps, they have not.
+    `layers_apart`, as on one of several boards: the backward pass has a program for each layer; with integers it leaves
+    sums, and a program finishes what the host has made of them. `masked`: sequences may end early, and the shares have
+    counted padding as zeros. With a `mean_length` of the sequences, in steps, they have not.
 
     Gives a dict: ``groups`` of channels, ``cycles``, ``utilization`` (MACs that are made, of the network's, over those
     of all PEs in the cycles; with integers each digit of δ takes one), ``dense_equivalent`` (the same of all of the
     network's MACs, those that are skipped included, of digits one each),
     ``milliseconds`` at the configuration's clock, ``bytes`` by kind, read and written, ``operations`` of all lanes:
-    ``mac``, ``elementwise`` and ``activation``, ``footprint``: bytes of memory by kind, and ``passes``: cycles of each
-    program. An architecture that skips no zeros makes the MACs of δ's zeros, too; their bytes are dropped from streams
-    all the same.
+    ``mac``, ``elementwise`` and ``activation``, ``footprint``: bytes of memory by kind, ``passes``: cycles of each
+    program, and ``weights_read``: bytes of each. An architecture that skips no zeros makes the MACs of δ's zeros, too;
+    their bytes are dropped from streams all the same.
 
     ``ValueError`` if a share of the cells or the mean length is out of its range, :class:`PlanError` if the network
     does not fit the memory.
@@ -162,6 +163,7 @@ def measure(
     plan = plan_modelled(
         config, network, batch, steps, execution, local=shares.local, choose_slices=choose_slices,
         masked=masked or mean_length is not None, layers_apart=layers_apart,
+        gradient_sums=layers_apart and execution.arithmetic.exact,
     )  # fmt: skip
     exact = execution.arithmetic.exact
     of_operands = {"delta": shares.delta, "local": shares.local, "inputs": shares.inputs}
@@ -200,6 +202,7 @@ def measure(
         "operations": of_lanes | {"activation": sum(counters["activation"] for counters in every)},
         "footprint": plan.footprint(),
         "passes": {name: counters["cycles"] for name, counters in passes.items()},
+        "weights_read": {name: counters["read_bytes"]["weights"] for name, counters in passes.items()},
     }
 
 

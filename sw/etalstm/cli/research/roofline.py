@@ -2,11 +2,10 @@
 
 from typing import Annotated
 
-from rich.console import Console
-from rich.table import Table
 from typer import Option
 
 from etalstm.cli.options import read_sizes
+from etalstm.cli.output import print_rows
 from etalstm.cli.research.paper import SIX
 from etalstm.network.benchmarks import BENCHMARKS
 from etalstm.network.shape import check_sizes
@@ -23,10 +22,8 @@ def roofline(
     dense: Annotated[bool, Option("--dense", help="Nothing is left out")] = False,
 ) -> None:
     """Estimate an iteration of each of the six shapes, at the shares that its study has left, beside a V100."""
-    shown = Table(*HEADINGS)
-    for row in rows(lanes, vector, float_lanes, clock, bandwidth, resident, dense):
-        shown.add_row(*row)
-    Console().print(shown)
+    found = rows(lanes, vector, float_lanes, clock, bandwidth, resident, dense)
+    print_rows("A roofline of an iteration", HEADINGS, found)
 
 
 def rows(

@@ -165,7 +165,7 @@ class LayerAllocation:
         index = self._index(len(stage.kept), tiling, suffix) if compressed and has_stage and stage.kept else None
         delta = None if compressed or self._exact else self._gates(f"delta{suffix}", tiling)
         delta_index = needed = None
-        if compressed:
+        if compressed and not self._exact:
             delta_index, needed = self._delta_index(tiling, suffix), self._needed(tiling, suffix)
         dy = self._of_units("dy", steps) if is_last else None
         dx = self._input_gradient(tiling) if takes_x else None

@@ -83,8 +83,8 @@ class IntegerArrays:
     rows, columns : dict of Packed    weights by rows and by columns, by operand
     operands : dict of Numbers
     delta : Digits       a group is the gates of a tile of units
-    transposed : Transposed
-    gathered : Gathered
+    transposed : Transposed      of one layer at a time: all have the same array
+    gathered : Gathered          likewise
     noted : Array        of δ, a vector each: exponents of the largest ones, how many were clamped
     changes : dict of Changes    with delta inputs, by operand; `operands` are what was last sent then
     together : bool      a gate has one sum with both operands, else one with each
@@ -147,10 +147,13 @@ def allocate(
     `below` are those of the layer below, `room` is there with delta inputs. `together` is as in the result. `summed` is
     dW, if the host wants its sums. `tokens` are how many distinct ones are shared at most; 0: x are no tokens.
     """
-    zeroed = partial(memory.add_raw, zeroed=True)
     of_transposed = tiling.steps * tiling.pair_blocks * PLANES * tiling.padded_rows * tiling.config.lanes
-    transposed = Transposed(zeroed(f"transposed{number}", "deltas", of_transposed), tiling)
-    gathered = memory.add_raw(f"gathered{number}", "deltas", of_transposed) if tiling.parts > 1 else transposed.array
+    if below:
+        transposed, gathered = Transposed(below.transposed.array, tiling), below.gathered.array
+        assert transposed.array.vectors == of_transposed, "layers have equally many rows"
+    else:
+        transposed = Transposed(memory.add_raw("transposed", "deltas", of_transposed, zeroed=True), tiling)
+        gathered = memory.add_raw("gathered", "deltas", of_transposed) if tiling.parts > 1 else transposed.array
     if below and not room:
         x = Numbers(below.output.digits, 1)
     else:

@@ -250,9 +250,9 @@ class StoredIntermediates:
         return vectors
 
     def _delta_vectors(self, piece: Piece) -> int:
-        """Vectors of the streams of δ of compressed cells, should nothing be dropped."""
+        """Vectors of the streams of δ of compressed cells, should nothing be dropped; integers of δ are no streams."""
         layer, lanes = self._layers[piece.layer], self._config.lanes
-        if not layer.storage.compressed:
+        if not layer.storage.compressed or layer.integers:
             return 0
         tiles = product(layer.products, range(self._batch.count))
         elements = [arrays.tiling.gates * self._batch.size_of(tile) * lanes for arrays, tile in tiles]

@@ -15,6 +15,7 @@ DRAWS, SEED = 4000, 0
 BAND = (5, 95)  # percentiles
 _PICO = 1e-12
 _OPERANDS = 3  # words that an operation of a PE reads from or writes to the lane's memories
+_INTEGER_OPERANDS = 0.5  # words for each multiplication of integers: a byte of weights, and one that is broadcast
 _ACTIVATION_OPERATIONS = 4  # an activation is a polynomial: about so many multiplications and additions
 
 
@@ -46,16 +47,20 @@ _BY_NAME = {one.name: one for one in COEFFICIENTS}
 Events = Mapping[str, float]  # by a coefficient's name, how often it counts; for a power: seconds
 
 
-def machine_events(operations: Mapping[str, int], moved_bytes: float, seconds: float, boards: int = 1) -> Events:
+def machine_events(
+    operations: Mapping[str, int], moved_bytes: float, seconds: float, boards: int = 1, integer_macs: float = 0.0
+) -> Events:
     """Count the events of an iteration on our machine; all boards do the same.
 
     Operations and the bytes moved between memory and machine are of one board: ``mac`` and ``elementwise`` operations
     of the PEs, lanes without an element included, and those of the ``activation`` units. An operation of a PE passes
-    its multiplier and its adder.
+    its multiplier and its adder. On a machine with ``integer_macs`` its PEs make no ``mac``.
     """
-    of_pes = operations["mac"] + operations["elementwise"]
+    of_pes = operations["elementwise"] + (0 if integer_macs else operations["mac"])
     passed = of_pes + _ACTIVATION_OPERATIONS * operations["activation"]
-    counts = {"hbm": 8 * moved_bytes, "multiply": passed, "add": passed, "lane_word": _OPERANDS * of_pes}
+    words = _OPERANDS * of_pes + _INTEGER_OPERANDS * integer_macs
+    counts = {"hbm": 8 * moved_bytes, "multiply": passed, "add": passed, "lane_word": words}
+    counts["integer_mac"] = integer_macs
     return {name: boards * count for name, count in (counts | {"board": seconds}).items()}
 
 
