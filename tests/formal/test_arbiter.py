@@ -5,13 +5,13 @@ from amaranth.hdl import Assert, Assume, Cover, Signal
 from tests.formal.harness import Scoreboard, Shadow, bench, patient, patient_input, payload
 from tests.formal.prove import Mutant, Proof, pdr
 
-_MANAGERS, _OUTSTANDING, _AHEAD = 3, 2, 2
+_MANAGERS, _OUTSTANDING, _AHEAD = 3, 2, 3
 
 
 def port_arbiter(load):
     """Follow manager 0, which stands for all: the solver chooses what the others do, and when.
 
-    Three managers: the fewest in which one can be passed over. Two reads, two writes ahead: both limits are reached.
+    Three managers: the fewest in which one can be passed over. Two reads, three writes ahead: both limits are reached.
     """
     unit = load("etalstm_hw.axi.arbiter").PortArbiter(2, 8, _MANAGERS, outstanding=_OUTSTANDING, ahead=_AHEAD)
     m = bench(unit)
@@ -99,14 +99,18 @@ PROOFS = [
         mutants=(
             _mutant("reads != self._outstanding", "reads != 3"),
             _mutant("(port.rvalid & port.rready & port.rlast)", "(port.rvalid & port.rready)"),
-            _mutant('"aw", order.w_rdy)', '"aw", 1)'),
+            _mutant('"aw", later.w_rdy)', '"aw", 1)'),
             _mutant("wanted.any() & enable & (~valid | ready)", "wanted.any() & enable"),
             _mutant("candidate = (previous + distance) % count", "candidate = (count - distance) % count"),
             _mutant("reversed(range(1, count + 1))", "reversed(range(1, count))"),
             _mutant("last.eq(choice), getattr", "getattr"),
             _mutant('ready").eq(taken)', 'ready").eq(wanted[n])'),
             _mutant('for name in ("addr", "len", "size", "burst"):', 'for name in ("addr", "size", "burst"):'),
-            _mutant("with m.If(order.r_rdy), m.Switch(order.r_data):", "with m.Switch(order.r_data):"),
+            _mutant("with m.If(there), m.Switch(owner):", "with m.Switch(owner):"),
+            _mutant("(there & ~ends) | later.r_rdy", "there & ~ends"),
+            _mutant("(there & ~ends) | later.r_rdy", "there | later.r_rdy"),
+            _mutant("there.eq(later.r_rdy | taken)", "there.eq(taken)"),
+            _mutant("Mux(later.r_rdy, later.r_data, choice)", "choice"),
             _mutant("port.wvalid & port.wready & port.wlast)", "port.wvalid & port.wready)"),
             _mutant("& (number == n)", "& (number != n)"),
             _mutant('getattr(port, f"{channel}ready").eq(1)', 'getattr(port, f"{channel}ready").eq(number[0])'),

@@ -1,6 +1,6 @@
 """Lets several managers use one memory port."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -50,13 +50,12 @@ class PortArbiter(wiring.Component):
     def elaborate(self, platform):
         """Two arbiters; everything else follows the ID or the order of the write addresses."""
         m = Module()
-        m.submodules.order = order = SyncFIFO(width=self._id_bits, depth=self._ahead)
+        m.submodules.later = later = SyncFIFO(width=self._id_bits, depth=self._ahead - 1)
         port, reads = self.port, Signal(range(self._outstanding + 1))
         _, requested = self._arbitrate(m, "ar", reads != self._outstanding)
         m.d.sync += reads.eq(reads + requested - (port.rvalid & port.rready & port.rlast))
-        choice, taken = self._arbitrate(m, "aw", order.w_rdy)
-        m.d.comb += [order.w_data.eq(choice), order.w_en.eq(taken)]
-        self._write_data(m, order)
+        choice, taken = self._arbitrate(m, "aw", later.w_rdy)
+        self._write_data(m, later, choice, taken)
         self._respond(m, "r", self.port.rid, ("rdata", "rresp", "rlast"))
         self._respond(m, "b", self.port.bid, ("bresp",))
         return m
@@ -90,16 +89,26 @@ class PortArbiter(wiring.Component):
                             m.d.sync += getattr(port, channel + name).eq(getattr(manager, channel + name))
         return choice, taken
 
-    def _write_data(self, m, order):
-        """Pass the data of the manager whose address is the oldest without them."""
-        port = self.port
-        with m.If(order.r_rdy), m.Switch(order.r_data):
+    def _write_data(self, m, later, choice, taken):
+        """Pass the data of the manager whose address is the oldest without them.
+
+        Which one that is lies in registers, as much logic of the manager hangs on it; the next ones are kept for later.
+        """
+        port, there, owner, ends = self.port, Signal(), Signal(self._id_bits), Signal()
+        with m.If(there), m.Switch(owner):
             for n, manager in enumerate(self.managers):
                 with m.Case(n):
                     m.d.comb += [port.wvalid.eq(manager.wvalid), manager.wready.eq(port.wready)]
                     for name in ("wdata", "wstrb", "wlast"):
                         m.d.comb += getattr(port, name).eq(getattr(manager, name))
-        m.d.comb += order.r_en.eq(port.wvalid & port.wready & port.wlast)
+        m.d.comb += [
+            ends.eq(port.wvalid & port.wready & port.wlast),
+            later.w_data.eq(choice),
+            later.w_en.eq(taken & ((there & ~ends) | later.r_rdy)),
+            later.r_en.eq(ends),
+        ]
+        with m.If(~there | ends):
+            m.d.sync += [there.eq(later.r_rdy | taken), owner.eq(Mux(later.r_rdy, later.r_data, choice))]
 
     def _respond(self, m, channel, number, payload):
         """Pass what the memory answers to the manager that the ID names, which has room for it."""

@@ -84,13 +84,16 @@ class InstructionQueue(wiring.Component):
             self.o.valid.eq(valid & ~self.drain),
         ]
 
-        with m.If(~there):
+        # `o.ready` comes late, and only chooses. What may not leave is not valid, so the wide register hangs on nothing
+        # else.
+        may_leave = there & ~blocked.any()
+        free = Mux(self.o.ready, ~valid | ~self.drain, ~valid)
+        with m.If(free):
+            m.d.sync += [valid.eq(may_leave), opcode.eq(head.opcode), payload.eq(head.fields)]
+        with m.If(there):
+            m.d.sync += there.eq(Mux(self.o.ready, ~may_leave | (valid & self.drain), ~may_leave | valid))
+        with m.Else():
             m.d.sync += [there.eq(fifo.r_rdy), head.eq(fifo.r_data)]
-        may_leave = there & ~blocked.any() & ~self.drain
-        with m.If(may_leave & (~valid | self.o.ready)):
-            m.d.sync += [valid.eq(1), there.eq(0), opcode.eq(head.opcode), payload.eq(head.fields)]
-        with m.Elif(self.o.valid & self.o.ready):
-            m.d.sync += valid.eq(0)
         with m.If(~valid & there):
             m.d.comb += self.waits.eq(blocked)
         level = fifo.level + there

@@ -128,6 +128,10 @@ class LayerAllocation:
             return tile_integer_layer(lanes, stage, self._batch, *sizes, sends=not self._delta_inputs.off)
         return tile_layer(lanes, *gates, vectors, self._batch, *sizes, self._narrow)
 
+    def share(self, name: str, sequence: Sequence) -> None:
+        """Let the layer have another one's sequence of all units, which that one does not need at the same time."""
+        self._shared[name] = sequence
+
     def allocate(
         self, below: CellArrays | None, exchange: Exchange | None, room: SendingRoom | None,
         of_integers: IntegerRoom | None,

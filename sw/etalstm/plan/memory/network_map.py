@@ -156,8 +156,11 @@ class NetworkMap:
         elif not delta_inputs.off:
             room = SendingRoom(self.memory, self.batch, tilings, threshold_parameters(delta_inputs, network.layers))
         self.layers: list[CellArrays] = []
-        for allocation in allocations:
+        for number, allocation in enumerate(allocations):
             below = self.layers[-1] if self.layers else None
+            # Gradients between layers lie in two arrays that take turns. Those of the last layer are the host's.
+            if 2 <= number < network.layers - 1:
+                allocation.share("dy", self.layers[number - 2].dy)
             self.layers.append(allocation.allocate(below, exchange, room, of_integers))
         segments = segments or everything(network.layers, steps)
         self.stored = StoredIntermediates(config, self.memory, self.layers, share, segments, every_delta, layers_apart)

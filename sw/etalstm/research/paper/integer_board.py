@@ -48,7 +48,8 @@ BYTES = (
     "V100's, times",
 )
 """``loads a step``: bytes of weights that forward and backward passes load, over those of one load of all weights in
-each step that a pass has. The GPU's are of dense float32 tensors. ``V100's, times``: its joules over the board's.
+each step that a pass has. The GPU's are of dense float32 tensors. ``V100's, times``: its joules over the board's, with
+their band; of the mean, the means of the bands' ends.
 """
 _GIGA = 1e9
 
@@ -145,21 +146,27 @@ def time_rows(found: Sequence[Iteration]) -> Iterator[list[str]]:
 
 def byte_rows(found: Sequence[Iteration]) -> Iterator[list[str]]:
     """Give rows of texts, as :data:`BYTES`: of each iteration, all boards together, and the means of all."""
-    memories, moves, energies = [], [], []
+    memories, moves, energies, draws = [], [], [], energy.draw()
     for one in found:
         work = gpu.Work(one.benchmark.network, one.benchmark.batch, one.benchmark.steps)
         memory, moved = one.boards * sum(one.found["footprint"].values()), one.boards * one.moved("intermediates")
-        joules = energy.joules(one.events)
+        joules, gpu_events = energy.joules(one.events), {"gpu_cudnn": v100_seconds(one.benchmark)}
         memories.append(memory / sum(gpu.footprint(work).values()))
         moves.append(moved / gpu.moved(work)["intermediates"])
-        energies.append(energy.joules({"gpu_cudnn": v100_seconds(one.benchmark)}) / joules)
+        spread = energy.band(energy.joules(gpu_events, draws) / energy.joules(one.events, draws))
+        energies.append((energy.joules(gpu_events) / joules, *spread))
         weights = one.boards * one.loaded
         yield [
             one.name, f"{memory / _GIGA:.2f}", f"{memories[-1]:.2f}", f"{weights / _GIGA:.2f}", f"{one.loads:.2f}",
-            f"{moved / _GIGA:.2f}", f"{moves[-1]:.2f}", f"{joules:.1f}", f"{energies[-1]:.2f}",
+            f"{moved / _GIGA:.2f}", f"{moves[-1]:.2f}", f"{joules:.1f}", _with_band(energies[-1]),
         ]  # fmt: skip
-    of_all = f"{fmean(memories):.2f}", "", "", "", f"{fmean(moves):.2f}", "", f"{fmean(energies):.2f}"
-    yield ["mean", "", *of_all]
+    mean = _with_band([fmean(each) for each in zip(*energies, strict=True)])
+    yield ["mean", "", f"{fmean(memories):.2f}", "", "", "", f"{fmean(moves):.2f}", "", mean]
+
+
+def _with_band(values: Sequence[float]) -> str:
+    value, low, high = values
+    return f"{value:.2f} ({low:.2f} to {high:.2f})"
 
 
 def _shares(studied: IntegerShares) -> Shares:
