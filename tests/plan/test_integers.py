@@ -36,7 +36,7 @@ def same_training(config, network, batch, steps, masked=False, **more):
 @pytest.mark.parametrize(
     ("sizes", "batch", "steps"),
     [
-        ((5, 9, 2), 3, 4),
+        ((5, 9, 4), 3, 4),
         ((1, 1), 1, 1),
         ((17, 24), 2, 5),
         ((3, 40, 2), 5, 6),
@@ -57,6 +57,14 @@ def same_training(config, network, batch, steps, masked=False, **more):
 @pytest.mark.parametrize("name", ["test-int8", "sim-int8"])
 def test_has_goldens_bits(name, sizes, batch, steps):
     same_training(preset(name), NetworkShape(*sizes), batch, steps, masked=batch > 2)
+
+
+def test_layers_have_one_array_of_what_is_sent_for_their_gradients_and_no_log_of_delta():
+    execution = Execution(storage=Storage("ms1-bf16", 0.1), arithmetic=INT8)
+    found = Plan(preset("test-int8"), NetworkShape(5, 9, 3), 4, 6, execution).map
+    sent = {array.name for layer in found.layers for array in (layer.integers.gathered.array,)}
+    assert len(sent) == 1 and found.stored.deltas is None
+    assert all(layer.delta_index is None and layer.needed is None for layer in found.layers)
 
 
 def test_has_goldens_bits_with_more_pes():
