@@ -1,8 +1,10 @@
 """The time of an iteration on several boards, against sums made by hand."""
 
+from dataclasses import replace
+
 import pytest
 
-from etalstm.model.boards import Links, activations_seconds, gradients_seconds, iteration
+from etalstm.model.boards import Links, activations_seconds, gradients_seconds, iteration, network_bytes
 from etalstm.network.shape import NetworkShape
 
 NETWORK = NetworkShape(3, 5, 2)
@@ -42,6 +44,13 @@ def test_gradients_move_while_the_layers_below_are_worked_on():
 def test_all_weights_and_biases_are_exchanged():
     sizes = [4 * 20 * (5 + 5 + 1), 4 * 20 * (3 + 5 + 1)]
     assert iteration(0.0, 2, NETWORK, 4, 6, LINKS).gradients == gradients_seconds(sizes, 2, LINKS)
+
+
+def test_two_words_of_each_gradient_are_moved_where_whole_sums_are_added():
+    sizes = [2 * 4 * 20 * (5 + 5 + 1), 2 * 4 * 20 * (3 + 5 + 1)]
+    links = replace(LINKS, gradient_words=2)
+    assert iteration(0.0, 2, NETWORK, 4, 6, links).gradients == gradients_seconds(sizes, 2, LINKS)
+    assert network_bytes(NETWORK, 4, 6, 2, links) - network_bytes(NETWORK, 4, 6, 2, LINKS) == sum(sizes)
 
 
 @pytest.mark.parametrize("name", ["pcie", "network", "host", "latency"])
