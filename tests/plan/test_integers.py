@@ -59,11 +59,18 @@ def test_has_goldens_bits(name, sizes, batch, steps):
     same_training(preset(name), NetworkShape(*sizes), batch, steps, masked=batch > 2)
 
 
-def test_layers_have_one_array_of_what_is_sent_for_their_gradients_and_no_log_of_delta():
+def test_gradients_between_layers_take_turns_in_two_arrays():
+    found = Plan(preset("test-int8"), NetworkShape(3, 5, 6), 3, 4, Execution(arithmetic=INT8)).map
+    *between, last = [layer.dy.array for layer in found.layers]
+    assert [between.index(array) for array in between] == [0, 1, 0, 1, 0] and last not in between
+
+
+@pytest.mark.parametrize("every_delta", [True, False])
+def test_where_memory_is_short_layers_have_one_array_of_what_is_sent_for_their_gradients(every_delta):
     execution = Execution(storage=Storage("ms1-bf16", 0.1), arithmetic=INT8)
-    found = Plan(preset("test-int8"), NetworkShape(5, 9, 3), 4, 6, execution).map
-    sent = {array.name for layer in found.layers for array in (layer.integers.gathered.array,)}
-    assert len(sent) == 1 and found.stored.deltas is None
+    found = Plan(preset("test-int8"), NetworkShape(5, 9, 3), 4, 6, execution, every_delta=every_delta).map
+    assert len({layer.integers.gathered.array.name for layer in found.layers}) == (3 if every_delta else 1)
+    assert found.stored.deltas is None, "no stream of δ is stored"
     assert all(layer.delta_index is None and layer.needed is None for layer in found.layers)
 
 

@@ -25,7 +25,7 @@ from etalstm_hw.contract import Memory, Opcode
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import arithmetic_of, assert_same_training
 
-SIZES = [(3, 5, 1, 2, 4), (8, 33, 2, 7, 5), (1, 1, 1, 1, 1), (16, 24, 4, 5, 6)]
+SIZES = [(3, 5, 1, 2, 4), (8, 33, 2, 7, 5), (1, 1, 1, 1, 1), (16, 24, 3, 5, 6)]
 
 
 def interpreted(name):
@@ -56,14 +56,8 @@ def test_compressed_storage_and_skipped_cells_keep_golden_bits(policy, sizes, ma
 
 
 def test_dense_storage_skips_cells():
-    shape = TrainingShape(NetworkShape(3, 5, 5), 3, 4)
+    shape = TrainingShape(NetworkShape(3, 5, 2), 3, 4)
     assert_same_training(interpreted("test"), shape, iterations=3, seed=4, skip_cells=0.5)
-
-
-def test_gradients_between_layers_take_turns_in_two_arrays():
-    shape = TrainingShape(NetworkShape(3, 5, 6), 3, 4)
-    *between, last = [layer.dy.array for layer in Plan(preset("test"), shape.network, 3, 4).map.layers]
-    assert [between.index(array) for array in between] == [0, 1, 0, 1, 0] and last not in between
 
 
 def test_usage_is_golden_apart_from_the_masks_of_padding_lanes():

@@ -29,7 +29,8 @@ def test_those_of_integers_are_what_is_chosen_from_the_committed_studies():
     assert (found.left.inputs, found.digits) == (study["inputs"], study["digits"]) and found.digits >= found.left.delta
 
 
-def test_where_no_run_with_integers_keeps_the_score_shares_are_those_of_float32():
+def test_where_no_run_with_integers_keeps_the_score_shares_are_those_of_float32(monkeypatch):
+    monkeypatch.setitem(sources(INTEGER_PATH)["sets"]["babi"], "eta", None)
     found, of_float32 = integer_shares_of("babi"), densities_of("babi").eta
     assert not found.own and found.left == of_float32 and found.digits == DIGITS * of_float32.delta
 

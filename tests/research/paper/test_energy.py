@@ -5,6 +5,7 @@ import pytest
 from etalstm.research.paper.energy import COEFFICIENTS, band, draw, joules, machine_events, nominal
 
 VALUES = {"hbm": 2.0, "multiply": 3.0, "add": 1.0, "lane_word": 5.0, "board": 10.0, "gpu_cudnn": 100.0}
+VALUES["integer_mac"] = 0.5
 
 
 def test_the_energy_of_a_few_events_is_that_of_hand_calculation():
@@ -12,6 +13,11 @@ def test_the_energy_of_a_few_events_is_that_of_hand_calculation():
     picojoules = 8 * 25 * 2.0 + (6 + 4 + 4 * 1) * (3.0 + 1.0) + 3 * (6 + 4) * 5.0
     assert joules(events, VALUES) == pytest.approx(3 * (picojoules * 1e-12 + 2.0 * 10.0), rel=1e-15)
     assert joules({"gpu_cudnn": 0.5}, VALUES) == 50
+
+
+def test_a_multiplication_of_integers_takes_two_bytes_and_no_pe():
+    events = machine_events({"mac": 6, "elementwise": 0, "activation": 0}, 0, 0.0, integer_macs=8)
+    assert joules(events, VALUES) == pytest.approx((8 * 0.5 + 8 * 0.5 * 5.0) * 1e-12)
 
 
 def test_a_machine_that_stands_still_takes_only_its_static_power():

@@ -96,7 +96,8 @@ class LayerAllocation:
 
     Parameters
     ----------
-    gradient_sums, together : bool    with integers, see :class:`etalstm.plan.memory.network_map.NetworkMap`
+    gradient_sums, together, every_delta : bool
+        With integers, see :class:`etalstm.plan.memory.network_map.NetworkMap`.
     number : int             of the layer
     execution : Execution    of the network
     partials : int           arrays for gradients that are put aside
@@ -105,10 +106,11 @@ class LayerAllocation:
 
     def __init__(
         self, config: Config, into: MemoryMap, network: NetworkShape, cell: Cell, gradient_sums: bool, together: bool,
-        number: int, batch: BatchTiles, steps: int, execution: Execution, masked: bool, partials: int, tokens: int,
+        every_delta: bool, number: int, batch: BatchTiles, steps: int, execution: Execution, masked: bool,
+        partials: int, tokens: int,
     ):  # fmt: skip
         self._narrow, self._tokens = execution.narrow, tokens
-        self._gradient_sums, self._together = gradient_sums, together or number > 0
+        self._gradient_sums, self._together, self._every_delta = gradient_sums, together or number > 0, every_delta
         self._lanes, self._memory, self._network, self._cell = share_of_lanes(config, cell), into, network, cell
         self._number, self._storage, self._masked = number, execution.storage.layer(number), masked
         self._batch, self._steps, self._partials = batch, steps, partials
@@ -248,7 +250,7 @@ class LayerAllocation:
         sizes = self._lanes, tiling.gates, tiling.inputs, tiling.units, self._batch, self._steps, self._memory.groups
         below = self._below.integers if self._below else None
         summed = parameters.gradient if self._gradient_sums else None
-        others = below, self._room_of_integers, self._together, summed, self._tokens
+        others = below, self._room_of_integers, self._together, summed, self._tokens, self._every_delta
         return allocate(self._memory, IntegerTiling(*sizes), self._number, *others)
 
     def _weights(

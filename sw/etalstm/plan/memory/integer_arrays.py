@@ -83,8 +83,8 @@ class IntegerArrays:
     rows, columns : dict of Packed    weights by rows and by columns, by operand
     operands : dict of Numbers
     delta : Digits       a group is the gates of a tile of units
-    transposed : Transposed      of one layer at a time: all have the same array
-    gathered : Gathered          likewise
+    transposed : Transposed
+    gathered : Gathered
     noted : Array        of δ, a vector each: exponents of the largest ones, how many were clamped
     changes : dict of Changes    with delta inputs, by operand; `operands` are what was last sent then
     together : bool      a gate has one sum with both operands, else one with each
@@ -140,20 +140,23 @@ class Noted:
 
 def allocate(
     memory: MemoryMap, tiling: IntegerTiling, number: int, below: IntegerArrays | None, room: IntegerRoom | None,
-    together: bool, summed: Array | None, tokens: int,
+    together: bool, summed: Array | None, tokens: int, every_delta: bool,
 ) -> IntegerArrays:  # fmt: skip
     """Allocate the arrays of a layer.
 
     `below` are those of the layer below, `room` is there with delta inputs. `together` is as in the result. `summed` is
-    dW, if the host wants its sums. `tokens` are how many distinct ones are shared at most; 0: x are no tokens.
+    dW, if the host wants its sums. `tokens` are how many distinct ones are shared at most; 0: x are no tokens. Without
+    `every_delta` what is sent for dW of all layers has one array.
     """
     of_transposed = tiling.steps * tiling.pair_blocks * PLANES * tiling.padded_rows * tiling.config.lanes
-    if below:
+    if below and not every_delta:
         transposed, gathered = Transposed(below.transposed.array, tiling), below.gathered.array
         assert transposed.array.vectors == of_transposed, "layers have equally many rows"
     else:
-        transposed = Transposed(memory.add_raw("transposed", "deltas", of_transposed, zeroed=True), tiling)
-        gathered = memory.add_raw("gathered", "deltas", of_transposed) if tiling.parts > 1 else transposed.array
+        transposed = Transposed(memory.add_raw(f"transposed{number}", "deltas", of_transposed, zeroed=True), tiling)
+        gathered = (
+            memory.add_raw(f"gathered{number}", "deltas", of_transposed) if tiling.parts > 1 else transposed.array
+        )
     if below and not room:
         x = Numbers(below.output.digits, 1)
     else:

@@ -104,6 +104,7 @@ class NetworkMap:
     segments : list of Segment, optional    cells whose intermediates share a region; by default all do
     every_delta : bool
         Compressed δ of all layers stay until the next pass; else those of a layer until its weights' gradient is done.
+        With integers this is what is sent for the weights' gradients.
     parts : int              parts of a larger batch that are worked on one after the other, of which this is one
     layers_apart : bool      the backward pass has a program for each layer
     gradient_sums : bool     with integers, the host wants the sums of the gradients
@@ -140,7 +141,7 @@ class NetworkMap:
         self.mask = self._masks() if masked or not division.full else None
         masked = self.mask is not None
         partials = most_totals(parts, backwards=True) - 1
-        context = config, self.memory, network, cell, gradient_sums, together
+        context = config, self.memory, network, cell, gradient_sums, together, every_delta
         tokens = min(execution.shared_tokens or 0, steps * division.places)
         allocations = [
             LayerAllocation(*context, number, self.batch, steps, execution, masked, partials, 0 if number else tokens)
@@ -158,8 +159,8 @@ class NetworkMap:
         self.layers: list[CellArrays] = []
         for number, allocation in enumerate(allocations):
             below = self.layers[-1] if self.layers else None
-            # Gradients between layers lie in two arrays that take turns. Those of the last layer are the host's.
-            if 2 <= number < network.layers - 1:
+            # With integers gradients between layers lie in two arrays, in turn. Those of the last layer are the host's.
+            if config.integers and 2 <= number < network.layers - 1:
                 allocation.share("dy", self.layers[number - 2].dy)
             self.layers.append(allocation.allocate(below, exchange, room, of_integers))
         segments = segments or everything(network.layers, steps)
