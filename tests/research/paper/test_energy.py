@@ -4,9 +4,8 @@ import pytest
 
 from etalstm.research.paper.energy import COEFFICIENTS, band, draw, joules, machine_events, nominal
 
-VALUES = {"hbm": 2.0, "multiply": 3.0, "add": 1.0, "lane_word": 5.0, "board": 10.0, "gpu_cudnn": 100.0} | {
-    "integer_mac": 0.5
-}
+VALUES = {"hbm": 2.0, "multiply": 3.0, "add": 1.0, "lane_word": 5.0, "integer_mac": 0.5}
+VALUES |= {"board": 10.0, "gpu_cudnn": 100.0}
 
 
 def test_the_energy_of_a_few_events_is_that_of_hand_calculation():
