@@ -85,13 +85,14 @@ class InstructionQueue(wiring.Component):
         ]
 
         # `o.ready` comes late, and only chooses. What may not leave is not valid, so the wide register hangs on nothing
-        # else.
+        # else. `empty` is `valid` once more, so that `there` does not wait for what `valid` waits for.
         may_leave = there & ~blocked.any()
+        empty = Signal(init=1)
         free = Mux(self.o.ready, ~valid | ~self.drain, ~valid)
         with m.If(free):
-            m.d.sync += [valid.eq(may_leave), opcode.eq(head.opcode), payload.eq(head.fields)]
+            m.d.sync += [valid.eq(may_leave), empty.eq(~may_leave), opcode.eq(head.opcode), payload.eq(head.fields)]
         with m.If(there):
-            m.d.sync += there.eq(Mux(self.o.ready, ~may_leave | (valid & self.drain), ~may_leave | valid))
+            m.d.sync += there.eq(Mux(self.o.ready, ~may_leave | (~empty & self.drain), ~may_leave | ~empty))
         with m.Else():
             m.d.sync += [there.eq(fifo.r_rdy), head.eq(fifo.r_data)]
         with m.If(~valid & there):

@@ -2,7 +2,15 @@
 
 import pytest
 
-from etalstm.research.paper.energy import COEFFICIENTS, band, draw, joules, machine_events, nominal
+from etalstm.research.paper.energy import (
+    COEFFICIENTS,
+    INTEGER_COEFFICIENTS,
+    band,
+    draw,
+    joules,
+    machine_events,
+    nominal,
+)
 
 VALUES = {"hbm": 2.0, "multiply": 3.0, "add": 1.0, "lane_word": 5.0, "integer_mac": 0.5}
 VALUES |= {"board": 10.0, "gpu_cudnn": 100.0}
@@ -26,14 +34,14 @@ def test_a_machine_that_stands_still_takes_only_its_static_power():
 
 
 def test_every_coefficient_has_a_range_and_a_source():
-    for one in COEFFICIENTS:
+    for one in (*COEFFICIENTS, *INTEGER_COEFFICIENTS):
         assert 0 < one.low < one.nominal < one.high, one.name
         assert one.source and one.basis in ("cited", "recalled", "estimated", "assumed"), one.name
 
 
 def test_draws_are_within_the_ranges_and_the_same_for_a_seed():
     first, again, other = draw(500, 3), draw(500, 3), draw(500, 4)
-    for one in COEFFICIENTS:
+    for one in (*COEFFICIENTS, *INTEGER_COEFFICIENTS):
         assert one.low <= first[one.name].min() and first[one.name].max() <= one.high
         assert (first[one.name] == again[one.name]).all() and (first[one.name] != other[one.name]).any()
 

@@ -41,8 +41,11 @@ class Coefficient:
 
 
 _FILE = Path(__file__).with_name("coefficients.toml")
-COEFFICIENTS = tuple(Coefficient(**one) for one in tomllib.loads(_FILE.read_text(encoding="utf-8"))["coefficients"])
-_BY_NAME = {one.name: one for one in COEFFICIENTS}
+_READ = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+COEFFICIENTS = tuple(Coefficient(**one) for one in _READ["coefficients"])
+INTEGER_COEFFICIENTS = tuple(Coefficient(**one) for one in _READ["integers"])  # besides, on the machine of integers
+_ALL = (*COEFFICIENTS, *INTEGER_COEFFICIENTS)
+_BY_NAME = {one.name: one for one in _ALL}
 
 Events = Mapping[str, float]  # by a coefficient's name, how often it counts; for a power: seconds
 
@@ -74,13 +77,13 @@ def joules(events: Events, values: Mapping[str, float | np.ndarray] | None = Non
 
 def nominal() -> dict[str, float]:
     """Give every coefficient's nominal value."""
-    return {one.name: one.nominal for one in COEFFICIENTS}
+    return {one.name: one.nominal for one in _ALL}
 
 
 def draw(count: int = DRAWS, seed: int = SEED) -> dict[str, np.ndarray]:
     """Draw every coefficient `count` times: a triangle from low to high with its peak at the nominal value."""
     generator = np.random.default_rng(seed)
-    return {one.name: generator.triangular(one.low, one.nominal, one.high, count) for one in COEFFICIENTS}
+    return {one.name: generator.triangular(one.low, one.nominal, one.high, count) for one in _ALL}
 
 
 def band(values: np.ndarray) -> tuple[float, float]:
