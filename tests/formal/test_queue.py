@@ -25,6 +25,9 @@ def instruction_queue(load):
     i, o = unit.i, unit.o
     enters, leaves = stream_in(m, i, name="i"), o.valid & o.ready
     opcode, waits = i.p.word[:4], i.p.waits
+    drained, ended = Signal(), Signal()
+    m.d.comb += ended.eq(unit.drain | drained)
+    m.d.sync += drained.eq(ended)
     board = Scoreboard(
         m,
         enters=enters,
@@ -32,6 +35,7 @@ def instruction_queue(load):
         leaves=leaves,
         actual=o.p,
         capacity=_DEPTH + _RESERVE + 1,
+        clear=ended,
     )
 
     own = Signal(stream.Waits(), reset_less=True)  # the followed instruction's
@@ -56,9 +60,9 @@ def instruction_queue(load):
         Assert(since <= _RELEASE_CYCLES - 1),
         Assert(~waited | o.valid | unit.drain),
         Assert(~(o.valid & unit.drain)),
-        Assert(unit.busy == (board.inside != 0)),
+        Assert(ended | (unit.busy == (board.inside != 0))),
         Assert(~unit.room | i.ready),
-        Assert(unit.room | (board.inside >= _DEPTH)),
+        Assert(ended | unit.room | (board.inside >= _DEPTH)),
         Assert(~unit.room | (board.inside <= _DEPTH)),
         Assert(~unit.waits.any() | (~o.valid & unit.busy)),
         Assert(~(first & unit.waits.any() & (board.inside == 1)) | ~met),
@@ -82,10 +86,10 @@ PROOFS = [
         reach=16,
         small=(Change("etalstm_hw.contract.fields", "TARGET_BITS = 20", "TARGET_BITS = 3"),),
         mutants=(
-            _mutant("may_leave = there & ~blocked.any()", "may_leave = there"),
-            _mutant("may_leave = there & ~blocked.any()", "may_leave = ~blocked.any()"),
+            _mutant("may_leave, empty = there & ~blocked.any(),", "may_leave, empty = there,"),
+            _mutant("may_leave, empty = there & ~blocked.any(),", "may_leave, empty = ~blocked.any(),"),
             _mutant("fifo.r_en.eq(~there)", "fifo.r_en.eq(1)"),
-            _mutant("with m.If(there):", "with m.If(there & may_leave):"),
+            _mutant("with m.If(~there):", "with m.If(fifo.r_rdy):"),
             _mutant("self.o.valid.eq(valid & ~self.drain)", "self.o.valid.eq(valid)"),
             _mutant("level < self.depth", "level <= self.depth"),
             _mutant("level = fifo.level + there", "level = fifo.level"),
@@ -93,10 +97,12 @@ PROOFS = [
             _mutant("Mux(head.waits.everyone, self.stored_by_all", "Mux(0, self.stored_by_all"),
             _mutant("valid | there | fifo.r_rdy", "there | fifo.r_rdy"),
             _mutant("with m.If(~valid & there):", "with m.If(there):"),
-            _mutant("~may_leave | (~empty & self.drain), ", "~may_leave, "),
-            _mutant(", ~may_leave | ~empty)", ", ~may_leave)"),
-            _mutant("Mux(self.o.ready, ~valid | ~self.drain, ~valid)", "Mux(self.o.ready, 1, ~valid)"),
-            _mutant("Mux(self.o.ready, ~valid | ~self.drain, ~valid)", "self.o.ready & ~self.drain"),
+            _mutant("kept.eq(there & ~(empty | self.o.ready))", "kept.eq(0)"),
+            _mutant("kept.eq(there & ~(empty | self.o.ready))", "kept.eq(~(empty | self.o.ready))"),
+            _mutant("Mux(there, blocked.any(), fifo.r_rdy)", "Mux(there, 0, fifo.r_rdy)"),
+            _mutant("Mux(there, blocked.any(), fifo.r_rdy)", "fifo.r_rdy"),
+            _mutant("with m.If(~valid | self.o.ready):", "with m.If(self.o.ready):"),
+            _mutant("with m.If(~valid | self.o.ready):", "with m.If(~valid):"),
             _mutant("valid.eq(may_leave)", "valid.eq(there)"),
             _mutant("empty.eq(~may_leave)", "empty.eq(0)"),
             Mutant("etalstm_hw.stream", "return wait.wanted & (completed", "return (completed"),

@@ -1,13 +1,13 @@
 """A compressor and a decompressor behind a register. They may take a beat in pieces: LUTs grow faster than words."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import connect, flipped
+from amaranth.lib.wiring import In, connect, flipped
 
 from etalstm_hw.codec.compress import Compressor, compressor_ports
 from etalstm_hw.codec.decompress import Decompressor, decompressor_ports
 from etalstm_hw.codec.words import Packer, Unpacker
-from etalstm_hw.contract import FloatFormat
+from etalstm_hw.contract import PARAMETERS, FloatFormat
 from etalstm_hw.elastic import Elastic
 
 
@@ -29,14 +29,22 @@ class BufferedCompressor(wiring.Component):
 
     Members
     -------
-    i, threshold, bf16, o
-        As of :class:`Compressor`; ``threshold`` and ``bf16`` belong to the beat at ``i``.
+    i, o
+        As of :class:`Compressor`.
+    bf16, threshold : :py:`In(1)`, :py:`In(range(PARAMETERS))`
+        Of the beat at ``i``: as of :class:`Compressor`, and the number of its threshold.
+    parameters : :py:`In(data.ArrayLayout(32, PARAMETERS))`
+        Thresholds; constant while a stream is compressed.
     """
 
     def __init__(self, format: FloatFormat, beat_words: int, words: int):
         self._pieces = _pieces(format, beat_words, words)
         self._compressor = Compressor(format, beat_words // self._pieces[1])
-        super().__init__(compressor_ports(format, beat_words))
+        thresholds = {
+            "threshold": In(range(PARAMETERS)),
+            "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
+        }
+        super().__init__(compressor_ports(format, beat_words) | thresholds)
 
     def elaborate(self, platform):
         """The number of kept elements waits beside the packer for its last beat."""
@@ -48,7 +56,8 @@ class BufferedCompressor(wiring.Component):
         given, taken = piece.i, piece.o
         m.d.comb += [
             *(given.p[name].eq(getattr(self, name)) for name in names),
-            *(getattr(compressor, name).eq(taken.p[name]) for name in names),
+            compressor.bf16.eq(taken.p.bf16),
+            compressor.threshold.eq(Array(self.parameters)[taken.p.threshold]),
             compressor.i.p.eq(taken.p.beat),
             compressor.i.valid.eq(taken.valid),
             taken.ready.eq(compressor.i.ready),

@@ -1,6 +1,6 @@
 """Executes STORE and TRANSPOSE: vectors from the lane memories of a channel into memory."""
 
-from amaranth.hdl import Array, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -182,7 +182,8 @@ class StoreEngine(wiring.Component):
             compressor.i.p.data.eq(beat.data),
             compressor.i.p.last.eq(beat.last),
             compressor.bf16.eq(beat.route.bf16),
-            compressor.threshold.eq(Array(self.parameters)[beat.route.threshold]),
+            compressor.threshold.eq(beat.route.threshold),
+            compressor.parameters.eq(self.parameters),
         ]
         return compressor.i
 

@@ -37,7 +37,7 @@ class InstructionQueue(wiring.Component):
     stored_by_all : :py:`In(TARGET_BITS)`
         What every channel's STORE engine has completed, for instructions with ``everyone``.
     drain : :py:`In(1)`
-        Lets nothing more go.
+        Lets nothing more go. A reset must follow: instructions may be dropped.
     waits : :py:`Out(4)`
         No instruction is at ``o``, and the first of the queue waits for: load, mac, vector, store (bits 0 to 3).
     room : :py:`Out(1)`
@@ -67,7 +67,8 @@ class InstructionQueue(wiring.Component):
         fields = self.shape.size - HEADER_BITS
         entry = data.StructLayout({"waits": Waits(), "opcode": OPCODE_BITS, "fields": fields})
         m.submodules.fifo = fifo = SyncFIFO(width=entry.size, depth=self.depth + self.reserve - 1)
-        arriving, head, there = entry(fifo.w_data), Signal(entry, reset_less=True), Signal()
+        arriving, head = entry(fifo.w_data), Signal(entry, reset_less=True)
+        there, came, kept = Signal(), Signal(), Signal()
         opcode, payload, valid = Signal(OPCODE_BITS, reset_less=True), Signal(fields, reset_less=True), Signal()
 
         completed, blocked = {name: self.completed[name] for name in CHANNEL_ENGINES}, Signal(4)
@@ -85,16 +86,16 @@ class InstructionQueue(wiring.Component):
         ]
 
         # `o.ready` comes late, and only chooses. What may not leave is not valid, so the wide register hangs on nothing
-        # else. `empty` is `valid` once more, so that `there` does not wait for what `valid` waits for.
-        may_leave = there & ~blocked.any()
-        empty = Signal(init=1)
-        free = Mux(self.o.ready, ~valid | ~self.drain, ~valid)
-        with m.If(free):
+        # else: not on `drain` either. Whether the head stays because of `o.ready` has a register of its own. `empty` is
+        # the inverse of `valid`, for that register alone: else Yosys shares logic with the wide one, a level more.
+        may_leave, empty = there & ~blocked.any(), Signal(init=1)
+        with m.If(~valid | self.o.ready):
             m.d.sync += [valid.eq(may_leave), empty.eq(~may_leave), opcode.eq(head.opcode), payload.eq(head.fields)]
-        with m.If(there):
-            m.d.sync += there.eq(Mux(self.o.ready, ~may_leave | (~empty & self.drain), ~may_leave | ~empty))
-        with m.Else():
-            m.d.sync += [there.eq(fifo.r_rdy), head.eq(fifo.r_data)]
+        m.d.sync += kept.eq(there & ~(empty | self.o.ready))
+        m.d.sync += came.eq(Mux(there, blocked.any(), fifo.r_rdy))
+        m.d.comb += there.eq(kept | came)
+        with m.If(~there):
+            m.d.sync += head.eq(fifo.r_data)
         with m.If(~valid & there):
             m.d.comb += self.waits.eq(blocked)
         level = fifo.level + there

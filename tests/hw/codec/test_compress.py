@@ -11,6 +11,7 @@ from tests.hw.codec.test_decompress import LENGTHS, SEED, SPECIAL, THRESHOLD, be
 
 WORDS = [(4, 4), (8, 8), (8, 4), (8, 2), (4, 2)]
 """Words of a beat, and those that are taken in a cycle."""
+NUMBER = 5  # of the parameter that is the threshold
 
 
 def compressed(values, beat_words, bf16=0, threshold=THRESHOLD):
@@ -26,7 +27,8 @@ def compress(streams, beat_words, wanted, bf16=0, stall=0.0, threshold=THRESHOLD
 
     def setup(ctx):
         ctx.set(dut.bf16, bf16)
-        ctx.set(dut.threshold, bits(threshold))
+        ctx.set(dut.parameters[NUMBER], bits(threshold))
+        ctx.set(dut.threshold, NUMBER)
 
     data = [beat for values in streams for beat in beats(values.view(np.uint32), beat_words)]
     return run(dut, {"i": data}, stall, wanted, setup=setup, cycles=int(40 * (len(data) + wanted) / (1 - stall)))
