@@ -1,12 +1,13 @@
 """Takes an AXI bus from one clock to another."""
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.fifo import AsyncFIFO
 from amaranth.lib.wiring import In, Out
 
 DEPTH = 32  # a distributed RAM of less depth costs as much; this one hides the round trip of the pointers
 CHANNELS = ("aw", "w", "b", "ar", "r")
+_BEHIND = 2  # words that may come between the moment of a FIFO's level and the one at which `ready` tells of it
 
 
 def channels_of(bus: wiring.Signature) -> dict[str, list[str]]:
@@ -29,8 +30,9 @@ class Crossing(wiring.Component):
     """Carries every channel of a bus through a FIFO from one clock domain to another; nothing is lost or reordered.
 
     Throughput: a beat per cycle of the slower clock. Latency: some cycles of both clocks. No combinational path leads
-    from one side to the other, so each may lie in a region of the chip of its own. Both domains must be reset together,
-    for at least a cycle of either clock.
+    from one side to the other, so each may lie in a region of the chip of its own. What tells that a payload is taken
+    comes from a register: a machine's ports have long paths behind it. Both domains must be reset together, for at
+    least eight cycles of either clock.
 
     Parameters
     ----------
@@ -61,10 +63,12 @@ class Crossing(wiring.Component):
             words = [getattr(source, name) for name in payload]
             fifo = AsyncFIFO(width=len(Cat(words)), depth=DEPTH, w_domain=write, r_domain=read)
             m.submodules[f"{channel}_fifo"] = fifo
+            ready = Signal(name=f"{channel}_ready")
+            m.d[write] += ready.eq(fifo.w_level < DEPTH - _BEHIND)
             m.d.comb += [
                 fifo.w_data.eq(Cat(words)),
-                fifo.w_en.eq(getattr(source, f"{channel}valid")),
-                getattr(source, f"{channel}ready").eq(fifo.w_rdy),
+                fifo.w_en.eq(getattr(source, f"{channel}valid") & ready),
+                getattr(source, f"{channel}ready").eq(ready),
                 Cat(getattr(sink, name) for name in payload).eq(fifo.r_data),
                 getattr(sink, f"{channel}valid").eq(fifo.r_rdy),
                 fifo.r_en.eq(getattr(sink, f"{channel}ready")),

@@ -1,6 +1,9 @@
 import pytest
 
+from etalstm_boards.resources import designs
 from etalstm_boards.resources.units import LEAST_LINES, Hierarchy
+from etalstm_hw.config import preset
+from tests.boards.machines import SMALL
 
 
 def module(name, lines=1, uses=(), serial=0):
@@ -86,3 +89,18 @@ def test_zeros_of_a_memory_are_left_out():
 def test_a_missing_top_is_refused():
     with pytest.raises(ValueError, match="no module 'abacus' in the Verilog, which has: top"):
         Hierarchy(module("top"), "abacus")
+
+
+def test_a_machine_on_its_card_has_the_same_units_and_the_shells():
+    alone, whole = (
+        Hierarchy(text, top).units()
+        for text, top in (
+            (designs.machine(SMALL), designs.MACHINE),
+            (designs.on_card(SMALL), designs.SHELL),
+        )
+    )
+    assert alone.keys() < whole.keys()
+    with pytest.raises(ValueError, match="the card's memory ports have 256 bits of data"):
+        designs.on_card(preset("test"))
+    others = {unit.name for key, unit in whole.items() if key not in alone}
+    assert all(name.startswith("shell") for name in others) and {"shell", "shell.bridge"} <= others

@@ -135,7 +135,7 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
     rows = [Row("channel", 40, each, 1_200, path, slower, {"queue": "URAM"}), top]
     command = importlib.import_module("etalstm.cli.hw.resources")
     monkeypatch.setattr(command, "report", lambda verilog, top, progress: Report(rows))
-    monkeypatch.setattr(command.generate, "verilog", lambda config, integer_pe: "")
+    monkeypatch.setattr(command.designs, "machine", lambda config: "")
     assert run(["hw", "resources", "--preset", "test", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["used"] == {"lut": 40_007, "ff": 80_000, "dsp": 2_560, "bram": 340, "uram": 640}
@@ -194,13 +194,29 @@ def test_report_resources_checks_the_limits(monkeypatch, capsys, name, levels, l
     command = importlib.import_module("etalstm.cli.hw.resources")
     rows = [Row(name, 1, Resources(lut=lut), lut, path, path, {})]
     monkeypatch.setattr(command, "report", lambda verilog, top, progress: Report(rows))
-    monkeypatch.setattr(command.generate, "verilog", lambda config, integer_pe: "")
+    monkeypatch.setattr(command.designs, "machine", lambda config: "")
     assert run(["hw", "resources", "--preset", "test"]) == 0
     capsys.readouterr()
     assert run(["hw", "resources", "--preset", "test", "--check"]) == (1 if message else 0)
     assert capsys.readouterr().err == (f"test takes {message}\n" if message else "")
     run(["hw", "resources", "--preset", "test", "--check", "--json"])
     assert json.loads(capsys.readouterr().out)["too_much"] == ([message] if message else [])
+
+
+def test_report_resources_sets_a_machine_on_its_card_beside_it(monkeypatch, capsys):
+    command = importlib.import_module("etalstm.cli.hw.resources")
+    path = Path(Step(luts=7), "a", "b", 1)
+
+    def made_up(verilog, top, progress):
+        return Report([Row(top, 1, Resources(lut=len(verilog)), 7, path, path, {})])
+
+    monkeypatch.setattr(command, "report", made_up)
+    monkeypatch.setattr(command.designs, "machine", lambda config: "12")
+    monkeypatch.setattr(command.designs, "on_card", lambda config: "12345")
+    assert run(["hw", "resources", "--preset", "test", "--shell", "--json"]) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = [(each["preset"], each["used"]["lut"], each["deepest"]["module"]) for each in shown]
+    assert found == [("test", 2, "top"), ("test on its card", 5, "shell")]
 
 
 def test_report_resources_counts_the_units_of_the_integer_machine(monkeypatch, capsys):
@@ -223,7 +239,7 @@ def test_report_resources_puts_machines_beside_each_other(monkeypatch, capsys):
 
     command = importlib.import_module("etalstm.cli.hw.resources")
     monkeypatch.setattr(command, "report", found)
-    monkeypatch.setattr(command.generate, "verilog", lambda config, integer_pe: "channel channel" * config.channels)
+    monkeypatch.setattr(command.designs, "machine", lambda config: "channel channel" * config.channels)
     assert run(["hw", "resources", "--preset", "test,bench"]) == 0
     lut = next(line for line in capsys.readouterr().out.splitlines() if "lut" in line)
     assert "26,076 (2.0%)" in lut and "52,152 (4.0%)" in lut

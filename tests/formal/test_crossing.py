@@ -9,20 +9,12 @@ from tests.formal.prove import Change, Mutant, Proof, pdr
 from tests.formal.two_clocks import TwoClocks
 
 _DEPTH = 4
-_ROUNDS = 5  # of a reset: in each of them either clock ticks
-_LATENCY = 3  # ticks of the reader's clock until a word is shown; of the writer's until there is room again
-_BUS = wiring.Signature(
-    {
-        "awaddr": Out(1),
-        "awlen": Out(1),
-        "awvalid": Out(1),
-        "awready": In(1),
-        "bid": In(1),
-        "bresp": In(1),
-        "bvalid": In(1),
-        "bready": Out(1),
-    }
-)
+_ROUNDS = 8  # of a reset: in each of them either clock ticks
+_SHOWN = 3  # ticks of the reader's clock until a word is shown
+_ROOM = 6  # ticks of the writer's clock until there is room again
+_BEHIND = 2  # places of a queue that a writer may not see
+_ADDRESSES = wiring.Signature({"awaddr": Out(1), "awlen": Out(1), "awvalid": Out(1), "awready": In(1)})
+_RESPONSES = wiring.Signature({"bid": In(1), "bresp": In(1), "bvalid": In(1), "bready": Out(1)})
 
 
 # Pointers that cross as binary numbers, of which several bits change at once.
@@ -55,10 +47,10 @@ def _reset_together(m, clocks):
         m.d.sync += [ticked.eq(Mux(round_ends, 0, ticked | ticks)), rounds.eq(rounds + round_ends)]
 
 
-def _soon(m, tick, waits, *, name):
-    """Assert that something waits for a few ticks at most."""
-    count = Signal(range(_LATENCY + 2), name=name)
-    m.d.comb += Assert(count <= _LATENCY)
+def _soon(m, tick, waits, most, *, name):
+    """Assert that something waits for so many ticks at most."""
+    count = Signal(range(most + 2), name=name)
+    m.d.comb += Assert(count <= most)
     with m.If(~waits):
         m.d.sync += count.eq(0)
     with m.Elif(tick):
@@ -84,8 +76,9 @@ def _follow(m, clocks, channel, source, sink):
     )
     patient(m, shown, takes, taken, name=f"{channel}_out", unless=clocks.resets[write])
     awake = ~Cat(clocks.resets.values()).any()
-    _soon(m, clocks.ticks[read], awake & (board.inside != 0) & ~shown, name=f"{channel}_unseen")
-    _soon(m, clocks.ticks[write], awake & (board.inside != _DEPTH) & ~ready, name=f"{channel}_full")
+    _soon(m, clocks.ticks[read], awake & (board.inside != 0) & ~shown, _SHOWN, name=f"{channel}_unseen")
+    room = board.inside < _DEPTH - _BEHIND
+    _soon(m, clocks.ticks[write], awake & room & ~ready, _ROOM, name=f"{channel}_full")
     m.d.comb += [
         Assume(~(valid & clocks.resets[write])),
         Assume(~(takes & clocks.resets[read])),
@@ -94,56 +87,82 @@ def _follow(m, clocks, channel, source, sink):
     ]
 
 
-def crossing(load):
-    """Follow a word in either direction.
+def _crossing(load, bus):
+    """Follow a word of a bus of one channel; every channel has a FIFO of its own, made in the same lines.
 
-    A bus of two channels, one each way: every channel has a FIFO of its own, made in the same lines. Words of 2 bits
-    are copied. Queues of 4 words in place of 32: pointers are compared and wrap as those of any power of two do.
+    Words of 2 bits are copied. Queues of 4 words in place of 32: pointers are compared and wrap as those of any power
+    of two do.
 
-    Resets begin and end in any order, but both domains are in reset for 5 rounds, in each of which both clocks tick.
+    Resets begin and end in any order, but both domains are in reset for 8 rounds, in each of which both clocks tick.
     The board holds its resets for 64 cycles of its slowest clock. Nothing is shown or taken in a domain that is in
     reset: the bus rules say so.
     """
-    unit = load("etalstm_boards.crossing").Crossing(_BUS, near="near", far="far")
+    unit = load("etalstm_boards.crossing").Crossing(bus, near="near", far="far")
     m = Module()
     clocks = TwoClocks(m, "near", "far")
     clocks.add(m, unit)
     free(m, unit)
     _reset_together(m, clocks)
     manager, port = (
-        (name, {member: getattr(side, member) for member in _BUS.members})
+        (name, {member: getattr(side, member) for member in bus.members})
         for name, side in (("near", unit.manager), ("far", unit.port))
     )
-    _follow(m, clocks, "aw", manager, port)
-    _follow(m, clocks, "b", port, manager)
+    if bus == _ADDRESSES:
+        _follow(m, clocks, "aw", manager, port)
+    else:
+        _follow(m, clocks, "b", port, manager)
     return m
+
+
+def there(load):
+    """Follow a word from the manager."""
+    return _crossing(load, _ADDRESSES)
+
+
+def back(load):
+    """Follow a word to the manager."""
+    return _crossing(load, _RESPONSES)
 
 
 def _mutant(old, new, survives=""):
     return Mutant("etalstm_boards.crossing", old, new, survives)
 
 
+_SMALL = (Change("etalstm_boards.crossing", "DEPTH = 32", f"DEPTH = {_DEPTH}"),)
+
 PROOFS = [
     Proof(
         name="Crossing",
-        build=crossing,
+        build=there,
         claim="order, nothing lost or doubled, shown within 3 ticks; whichever clock ticks when, after any joint reset",
         method=pdr(),
         reach=24,
-        small=(Change("etalstm_boards.crossing", "DEPTH = 32", f"DEPTH = {_DEPTH}"),),
+        small=_SMALL,
         mutants=(
             _mutant("from amaranth.lib.fifo import AsyncFIFO\n", _BINARY),
             _mutant("w_domain=write, r_domain=read", "w_domain=read, r_domain=write"),
             _mutant("w_domain=write, r_domain=read", "w_domain=write, r_domain=write"),
             _mutant("depth=DEPTH", "depth=DEPTH // 2"),
             _mutant("fifo.w_data.eq(Cat(words))", "fifo.w_data.eq(Cat(reversed(words)))"),
-            _mutant('fifo.w_en.eq(getattr(source, f"{channel}valid"))', "fifo.w_en.eq(1)"),
-            _mutant(".eq(fifo.w_rdy)", ".eq(1)"),
+            _mutant('getattr(source, f"{channel}valid") & ready', "ready"),
+            _mutant('getattr(source, f"{channel}valid") & ready', 'getattr(source, f"{channel}valid")'),
+            _mutant("ready.eq(fifo.w_level < DEPTH - _BEHIND)", "ready.eq(1)"),
+            _mutant("_BEHIND = 2", "_BEHIND = 1"),
+            _mutant("_BEHIND = 2", "_BEHIND = 3"),
             _mutant(".eq(fifo.r_rdy)", ".eq(1)"),
             _mutant('fifo.r_en.eq(getattr(sink, f"{channel}ready"))', "fifo.r_en.eq(1)"),
             _mutant("in payload).eq(fifo.r_data)", "in reversed(payload)).eq(fifo.r_data)"),
         ),
-    )
+    ),
+    Proof(
+        name="CrossingBack",
+        build=back,
+        claim="the same for what a subordinate answers",
+        method=pdr(),
+        reach=24,
+        small=_SMALL,
+        mutants=(_mutant("ready.eq(fifo.w_level < DEPTH - _BEHIND)", "ready.eq(1)"),),
+    ),
 ]
 
 

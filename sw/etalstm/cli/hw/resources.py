@@ -12,9 +12,9 @@ from typer import Option
 
 from etalstm.cli.output import print_table
 from etalstm.network.execution import PRESET_HELP
-from etalstm_boards.dsp import DSP48E2PE
 from etalstm_boards.integers import units as integer_units
 from etalstm_boards.part import KINDS, XCVU37P, Resources
+from etalstm_boards.resources import designs
 from etalstm_boards.resources.depth import Path
 from etalstm_boards.resources.limits import GOAL_LEVELS, LARGEST_SHARE, MOST_LEVELS
 from etalstm_boards.resources.report import Report, Row, report
@@ -33,6 +33,7 @@ def resources(
     integers: Annotated[
         bool, Option("--integers", help="The units of an integer machine on the board, no preset")
     ] = False,
+    shell: Annotated[bool, Option("--shell", help="Beside it, with our own logic around it on the card")] = False,
 ) -> None:
     """Count DSP, LUT, FF, BRAM and URAM with Yosys, and the levels of logic; the first time takes minutes.
 
@@ -40,13 +41,10 @@ def resources(
     for them. Delays are estimates; etalstm_boards.resources.delays has them with their sources.
     """
     log = Console(stderr=True)
-    if integers:
-        designs = {name: generate.component_verilog(unit) for name, unit in integer_units().items()}
-    else:
-        designs = {name: generate.verilog(named_preset(name), integer_pe=DSP48E2PE) for name in preset.split(",")}
+    texts = _of_units() if integers else _of_presets(preset.split(","), shell)
     found = {
-        name: report(verilog, "top", lambda module: log.print(f"[dim]synthesis of {module}"))
-        for name, verilog in designs.items()
+        name: report(*text_and_top, lambda module: log.print(f"[dim]synthesis of {module}"))
+        for name, text_and_top in texts.items()
     }
     if as_json:
         for name, result in found.items():
@@ -57,6 +55,22 @@ def resources(
         _print_report(found[preset])
     if check and _exceeds(found):
         raise typer.Exit(1)
+
+
+def _of_units() -> dict[str, tuple[str, str]]:
+    """Give the Verilog of each unit, and its outermost module."""
+    return {name: (generate.component_verilog(unit), designs.MACHINE) for name, unit in integer_units().items()}
+
+
+def _of_presets(names: Sequence[str], shell: bool) -> dict[str, tuple[str, str]]:
+    """Give the Verilog of each preset's machine, and its outermost module; behind it that with the shell."""
+    texts = {}
+    for name in names:
+        config = named_preset(name)
+        texts[name] = designs.machine(config), designs.MACHINE
+        if shell:
+            texts[f"{name} on its card"] = designs.on_card(config), designs.SHELL
+    return texts
 
 
 def _exceeds(found: dict[str, Report]) -> bool:
